@@ -205,6 +205,9 @@ int bw_store_ttl_check(const struct bw_store_ops *ops, bw_time ttl_ns, char *why
  * or BW_EINVAL. Refuses ELECTIONS. */
 int bw_store_request_check(const struct bw_store_request *request, bw_time ttl_min_ns);
 
+/* For implementations with the trait NAMES: true if the text can be the name of an election. */
+bool bw_store_is_election(const char *text);
+
 /* For implementations with the trait NAMES: true for the request ELECTIONS, which
  * bw_store_request_check refuses. */
 bool bw_store_asks_names(const struct bw_store_request *request);

@@ -75,6 +75,11 @@ static bool is_note(const struct bw_note *note)
            is_printable(note->from) && is_printable(note->to);
 }
 
+bool bw_store_is_election(const char *text)
+{
+    return is_name(text, BW_ELECTION_NAME_MAX) && !strchr(text, '/');
+}
+
 bool bw_store_asks_names(const struct bw_store_request *request)
 {
     return request->op == BW_STORE_ELECTIONS && request->election && !request->election[0] &&
@@ -87,8 +92,7 @@ int bw_store_request_check(const struct bw_store_request *request, bw_time ttl_m
     bool writes_lease = op == BW_STORE_ACQUIRE || op == BW_STORE_RENEW;
     bool needs_candidate =
         writes_lease || op == BW_STORE_RELEASE || op == BW_STORE_ENTER || op == BW_STORE_LEAVE;
-    if (op > BW_STORE_NOTE || !is_name(request->election, BW_ELECTION_NAME_MAX) ||
-        strchr(request->election, '/'))
+    if (op > BW_STORE_NOTE || !bw_store_is_election(request->election))
         return BW_EINVAL;
     if ((needs_candidate || request->candidate) &&
         !is_name(request->candidate, BW_CANDIDATE_ID_MAX))

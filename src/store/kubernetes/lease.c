@@ -119,6 +119,25 @@ bool bw_kube_lease_same(const json_t *lease, const json_t *before)
     return strcmp(one, two) == 0;
 }
 
+bool bw_kube_lease_only_election(const json_t *lease, char out[BW_ELECTION_NAME_MAX + 1])
+{
+    const char *noted = annotation(lease, ELECTION);
+    const char *election = noted[0] ? noted : bw_kube_lease_name(lease);
+    if (!bw_store_is_election(election))
+        return false;
+    memcpy(out, election, strlen(election) + 1);
+    return true;
+}
+
+bool bw_kube_lease_election(const json_t *lease, char out[BW_ELECTION_NAME_MAX + 1])
+{
+    char name[BW_KUBE_NAME_MAX + 1];
+    if (!bw_kube_lease_only_election(lease, out))
+        return false;
+    bw_kube_name(name, out);
+    return strcmp(name, bw_kube_lease_name(lease)) == 0;
+}
+
 /* The identity as shown to people: without the process suffix, if it has the form of ours;
  * printable; truncated if necessary. */
 static void show_identity(char id[BW_CANDIDATE_ID_MAX + 1], const char *identity)

@@ -36,6 +36,12 @@ const char *bw_kube_lease_name(const json_t *lease);
 const char *bw_kube_lease_uid(const json_t *lease);
 const char *bw_kube_lease_identity(const json_t *lease);
 
+/* Reads the name of the election that the Lease serves in a store whose URL names no Lease. Returns
+ * false if it serves none. */
+bool bw_kube_lease_election(const json_t *lease, char out[BW_ELECTION_NAME_MAX + 1]);
+/* The same in a store whose URL names this Lease: it serves any one election. */
+bool bw_kube_lease_only_election(const json_t *lease, char out[BW_ELECTION_NAME_MAX + 1]);
+
 /* Reads a Lease into the form that is stored (record.h). Returns 0, BW_EMALFORMED if the object is
  * not a Lease, or BW_EUNSUPPORTED if its resourceVersion is not a number. */
 int bw_kube_lease_read(const json_t *lease, struct bw_store_record *record);

@@ -30,6 +30,7 @@ void bw_kube_call_free(struct bw_kube_call *call)
         call->store->watches--;
     }
     call->job->context = NULL;
+    free(call->names);
     free(call);
 }
 

@@ -33,11 +33,13 @@ struct bw_kube_entry {
     char election[];
 };
 
-/* One request in progress. */
+/* One request in progress. ELECTIONS has `names` and no entry, all others have an entry. */
 struct bw_kube_call {
     struct bw_kube_store *store;
     struct bw_job *job;
     struct bw_kube_entry *entry;
+    struct bw_election_name *names;
+    uint32_t name_count;
     struct bw_http_request *http;          /* NULL: waits for the stream */
     struct bw_kube_call *next, **previous; /* in the entry's list, while it waits */
     /* a read that shows a lower version means that the server lost state */
@@ -111,6 +113,10 @@ void bw_kube_read(struct bw_kube_call *call);
 /* Frees the call and everything it uses. Called before its job is answered, or when the job was
  * forgotten. */
 void bw_kube_call_free(struct bw_kube_call *call);
+
+/* ---- election_names ---- */
+
+void bw_kube_elections(struct bw_kube_store *store, struct bw_job *job);
 
 /* ---- watch ---- */
 

@@ -195,13 +195,17 @@ static void begin(struct bw_kube_store *store, struct bw_job *job)
 static int kube_request(struct bw_store *opaque, const struct bw_store_request *request)
 {
     struct bw_kube_store *store = (struct bw_kube_store *)opaque;
-    int error = bw_store_request_check(request, BW_SEC);
+    bool names = bw_store_asks_names(request);
+    int error = names ? 0 : bw_store_request_check(request, BW_SEC);
     if (error != 0)
         return error;
     struct bw_job *job = bw_jobs_add(&store->jobs, request);
     if (!job)
         return BW_ELIMIT;
-    begin(store, job);
+    if (names)
+        bw_kube_elections(store, job);
+    else
+        begin(store, job);
     return 0;
 }
 
@@ -221,7 +225,8 @@ static bool kube_about(struct bw_store *opaque, char *about)
 
 static const struct bw_store_ops ops = {
     .scheme = "kubernetes",
-    .traits = BW_STORE_TOKEN | BW_STORE_OBSERVED | BW_STORE_NOTIFIES | BW_STORE_NOTES,
+    .traits =
+        BW_STORE_TOKEN | BW_STORE_OBSERVED | BW_STORE_NOTIFIES | BW_STORE_NOTES | BW_STORE_NAMES,
     .ttl_min_ns = BW_SEC,
     .ttl_unit_ns = 1,
     .summary =

@@ -76,6 +76,38 @@ void bw_zk_side_path(char out[BW_ZK_PATH_MAX + 1], const struct bw_zk_paths *pat
     snprintf(out, BW_ZK_PATH_MAX + 1, "%.*s/%s%s", side, paths->side, prefix, name);
 }
 
+void bw_zk_side_root(char out[BW_ZK_PATH_MAX + 1], const char *base)
+{
+    snprintf(out, BW_ZK_PATH_MAX + 1, "%.*s/" SIDE, (int)BW_ZK_BASE_MAX, base);
+}
+
+/* The value of two upper-case hexadecimal digits, as escape() writes them; -1: other characters. */
+static int escaped_byte(const char *at)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    const char *high = *at ? strchr(digits, *at) : NULL;
+    const char *low = high && at[1] ? strchr(digits, at[1]) : NULL;
+    return low ? (int)(16 * (high - digits) + (low - digits)) : -1;
+}
+
+bool bw_zk_election_of(char out[BW_ELECTION_NAME_MAX + 1], const char *base, const char *child)
+{
+    struct bw_zk_paths paths;
+    size_t used = 0;
+    for (const char *at = child; *at; used++) {
+        int byte = *at == '%' ? escaped_byte(at + 1) : (unsigned char)*at;
+        if (byte <= 0 || used == BW_ELECTION_NAME_MAX)
+            return false;
+        out[used] = (char)byte;
+        at += *at == '%' ? 3 : 1;
+    }
+    out[used] = '\0';
+    if (!bw_store_is_election(out))
+        return false;
+    bw_zk_paths_make(&paths, base, out);
+    return strcmp(strrchr(paths.latch, '/') + 1, child) == 0;
+}
+
 bool bw_zk_base_check(const char *base, char *why)
 {
     for (const unsigned char *at = (const unsigned char *)base; *at;) {

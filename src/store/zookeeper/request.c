@@ -154,6 +154,7 @@ void bw_zk_op_free(struct bw_zk_op *op)
         op->job->context = NULL;
     free(op->view.nodes);
     free(op->candidates);
+    free(op->names);
     free(op);
 }
 
@@ -239,6 +240,14 @@ void bw_zk_op_list(struct bw_zk_op *op, uint32_t count)
     struct bw_job *job = take_job(op);
     if (job)
         bw_job_list(job, op->candidates, count);
+    bw_zk_op_free(op);
+}
+
+void bw_zk_op_elections(struct bw_zk_op *op)
+{
+    struct bw_job *job = take_job(op);
+    if (job)
+        bw_job_elections(job, op->names, op->name_count);
     bw_zk_op_free(op);
 }
 

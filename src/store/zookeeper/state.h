@@ -7,7 +7,8 @@
  *   view.c         reads the tree and derives the record
  *   entry.c        a candidate's node: create, find again, remove
  *   ops.c          ACQUIRE, RENEW, RELEASE
- *   other_ops.c    READ, WATCH, LIST, NOTE, ENTER, LEAVE */
+ *   other_ops.c    READ, WATCH, LIST, NOTE, ENTER, LEAVE
+ *   election_names.c  ELECTIONS */
 #ifndef BW_STORE_ZOOKEEPER_STATE_H
 #define BW_STORE_ZOOKEEPER_STATE_H
 
@@ -144,6 +145,8 @@ struct bw_zk_op {
     bool first_watched; /* WATCH: watches are set for the first in the queue */
     uint64_t fired;     /* WATCH: target->fired when the read began */
     struct bw_candidate *candidates;
+    struct bw_election_name *names; /* ELECTIONS: ours, sorted, then those of foreign clients */
+    uint32_t name_count, own_names;
     struct bw_zk_view view;
 };
 
@@ -192,6 +195,7 @@ void bw_zk_op_done(struct bw_zk_op *op);
 void bw_zk_op_refuse(struct bw_zk_op *op, int error, const char *why);
 void bw_zk_op_fail(struct bw_zk_op *op, int error, const char *why);
 void bw_zk_op_list(struct bw_zk_op *op, uint32_t count);
+void bw_zk_op_elections(struct bw_zk_op *op);
 /* Handles the library's error code. If the connection was lost and the op has changed nothing, it
  * waits for the next connection; otherwise it fails. */
 void bw_zk_op_broken(struct bw_zk_op *op, int rc);
@@ -243,7 +247,7 @@ void bw_zk_entries_replace(struct bw_zk_session *session);
 bool bw_zk_entries_lapse(struct bw_zk_session *session);
 void bw_zk_entries_free(struct bw_zk_session *session);
 
-/* Requests, in ops.c and other_ops.c. */
+/* Requests, in ops.c, other_ops.c and election_names.c. */
 void bw_zk_acquire(struct bw_zk_op *op);
 /* Checks that the session outlives the lease; servers may grant another timeout than requested.
  * Returns false if it has failed the op. */
@@ -256,5 +260,6 @@ void bw_zk_list(struct bw_zk_op *op);
 void bw_zk_note(struct bw_zk_op *op);
 void bw_zk_enter(struct bw_zk_op *op);
 void bw_zk_leave(struct bw_zk_op *op);
+void bw_zk_elections(struct bw_zk_op *op);
 
 #endif

@@ -118,12 +118,13 @@ static void (*const starts[])(struct bw_zk_op *op) = {
     [BW_STORE_RELEASE] = bw_zk_release, [BW_STORE_READ] = bw_zk_read,
     [BW_STORE_WATCH] = bw_zk_watch,     [BW_STORE_ENTER] = bw_zk_enter,
     [BW_STORE_LEAVE] = bw_zk_leave,     [BW_STORE_LIST] = bw_zk_list,
-    [BW_STORE_NOTE] = bw_zk_note,
+    [BW_STORE_NOTE] = bw_zk_note,       [BW_STORE_ELECTIONS] = bw_zk_elections,
 };
 
+/* ELECTIONS has the election "", whose path is the parent of all elections. */
 static int zk_request(struct bw_store *store, const struct bw_store_request *request)
 {
-    int error = bw_store_request_check(request, TTL_MIN_NS);
+    int error = bw_store_asks_names(request) ? 0 : bw_store_request_check(request, TTL_MIN_NS);
     struct bw_zk_election *election = error ? NULL : bw_zk_election(store, request->election);
     if (!election)
         return error ? error : BW_ELIMIT;
@@ -300,7 +301,8 @@ static bool zk_about(struct bw_store *store, char *about)
 
 static const struct bw_store_ops ops = {
     .scheme = "zookeeper",
-    .traits = BW_STORE_TOKEN | BW_STORE_NOTIFIES | BW_STORE_QUEUE | BW_STORE_LISTS | BW_STORE_NOTES,
+    .traits = BW_STORE_TOKEN | BW_STORE_NOTIFIES | BW_STORE_QUEUE | BW_STORE_LISTS |
+              BW_STORE_NOTES | BW_STORE_NAMES,
     .ttl_min_ns = TTL_MIN_NS,
     .ttl_unit_ns = BW_MS,
     .summary = "ZooKeeper: a lease expires with its session, after the holder's own "

@@ -16,6 +16,7 @@ what was written across a kill. Tests inject faults by POST /standin/ORDER, with
     silence   {"on": true}             watches stay open and send nothing
     log       {}                       -> requests so far: [method, path, query, body]"""
 import asyncio
+import base64
 import json
 import os
 import re
@@ -415,10 +416,21 @@ class Server:
         name = self.wanted(query)
         items = [self.leases.get(key) for key in sorted(self.leases.objects)
                  if key[0] == namespace and (name is None or key[1] == name)]
-        if query.get("limit"):
+        meta = {"resourceVersion": self.leases.version(self.leases.revision)}
+        if query.get("continue"):
+            items = [item for item in items if item["metadata"]["name"] > self.place_of(query["continue"])]
+        if query.get("limit") and len(items) > int(query["limit"]):
             items = items[:int(query["limit"])]
-        return {"kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1",
-                "metadata": {"resourceVersion": self.leases.version(self.leases.revision)}, "items": items}
+            meta["continue"] = base64.b64encode(json.dumps({"v": "meta.k8s.io/v1", "start": items[-1]["metadata"]["name"]}).encode()).decode()
+        return {"kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1", "metadata": meta, "items": items}
+
+    @staticmethod
+    def place_of(position):
+        """The name after which a page continues."""
+        try:
+            return json.loads(base64.b64decode(position, validate=True))["start"]
+        except (ValueError, KeyError) as why:
+            raise Fault(400, "BadRequest", f"continue key is not valid: {why}") from why
 
     def since(self, query):
         text = query.get("resourceVersion", "")

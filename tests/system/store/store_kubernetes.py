@@ -216,6 +216,32 @@ def bellwether_waits_while_client_go_renews_and_leads_when_it_stops_renewing():
 
 
 @suite.test
+def status_lists_the_leases_of_the_namespace():
+    with Scene(ttl="10s", kill_after="1s") as (standin, _, room):
+        assert suite.elections_of(room.store) == {}
+        suite.status_lists_two_elections(room.store, room, candidates=False)
+        room.election = "A job"  # no name of an object, so the Lease has another one
+        assert room.candidate("third", command=["true"]).wait() == 0
+        names = [f"foreign-{i:03}" for i in range(205)]  # three pages
+        for name in names:
+            assert ClientGo(standin, name).step(time.monotonic())
+        standin.lease("POST", "", {"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "spec": {},
+                                   "metadata": {"name": "bw32-mfrgg", "namespace": SPACE}})  # serves no election: it does not name one
+        standin.lease("POST", "", {"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "spec": {},
+                                   "metadata": {"name": "x" * 128, "namespace": SPACE}})  # a name that no election can have
+        found = suite.elections_of(room.store)
+        assert sorted(found) == ["A job", *names, "led", "left"], sorted(found)
+        assert found["foreign-204"]["held"] and found["led"]["leader"] == "second", found
+        pages = [query for method, path, query, _ in standin.order("log")["log"] if query.get("limit")]
+        assert len([query for query in pages if query.get("continue")]) >= 2, pages
+        # a URL that names a Lease serves the one election of this Lease
+        assert list(suite.elections_of(standin.url(lease="led"))) == ["led"]
+        standin.order("verbs", lacks=["list"])
+        code, _, errors = suite.command("status", "--store", room.store, "--timeout", "500ms")
+        assert code == 69 and "HTTP 403" in errors and "list" in errors, (code, errors)
+
+
+@suite.test
 def bellwether_leads_at_once_when_client_go_releases():
     with Scene() as (standin, _, room):
         foreign = ClientGo(standin, ELECTION, duration=60)

@@ -246,6 +246,29 @@ def candidate_with_higher_priority_takes_over_leadership():
     suite.preferred_candidate_gets_the_lead(ensemble().url(path()), ttl="4s")
 
 
+@suite.test
+def status_lists_the_elections_below_the_path():
+    e, p = ensemble(), path()
+    with room(e.url(p), ttl="10s") as r:
+        assert suite.elections_of(r.store) == {}
+        suite.status_lists_two_elections(r.store, r)
+        r.election = "50% done"
+        assert r.candidate("third", command=["true"]).wait() == 0
+        # nodes that are no elections of this recipe: of kazoo, and without a candidate; and one that is
+        code = ("import sys\nfrom kazoo.client import KazooClient\nc = KazooClient(hosts=sys.argv[1]); c.start(60)\n"
+                "for node in sys.argv[2:]: c.create(node, b'them', makepath=True)\nc.stop()")
+        guid = "7d2f4c5e-1a2b-4c3d-9e8f-001122334455"
+        nodes = [f"{p}/theirs/_c_{guid}-latch-0000000000", f"{p}/kazoo/{guid.replace('-', '')}__lock__0000000000", f"{p}/empty/x"]
+        done = subprocess.run([PYTHON, "-c", code, e.hosts(), *nodes], capture_output=True, text=True, timeout=120, check=False)
+        if "No module named 'kazoo'" in done.stderr:
+            raise Skip("kazoo is not here: install python3-kazoo")
+        assert done.returncode == 0, done.stderr
+        found = suite.elections_of(r.store)
+        assert sorted(found) == ["50% done", "led", "left", "theirs"], found
+        assert found["theirs"]["leader"] == "them", found["theirs"]
+        r.judge()
+
+
 # ---- the holder dies, stops, is cut off ----
 
 @suite.test

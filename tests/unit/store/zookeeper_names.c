@@ -37,6 +37,33 @@ static void reserved_and_rejected_names_are_escaped(void **state)
     assert_string_equal(latch("/a", "\xc0\xaf"), "/a/%C0%AF"); /* overlong encoding */
 }
 
+static void election_is_found_again_by_its_node(void **state)
+{
+    static const char *const elections[] = {
+        "nightly",   ".",        "..",       ".bellwether",
+        "zookeeper", "50% done", "\xc3\xbc", "\xf0\x9f\x8e\x89"};
+    static const char *const others[] = {"",    ".bellwether", "%",   "%2",  "%zz",   "%2F",
+                                         "%00", "%01",         "a/b", "%6E", "50%25%"};
+    char found[BW_ELECTION_NAME_MAX + 1], longest[BW_ELECTION_NAME_MAX + 2];
+    struct bw_zk_paths paths;
+    (void)state;
+    for (unsigned i = 0; i < sizeof elections / sizeof elections[0]; i++) {
+        bw_zk_paths_make(&paths, "", elections[i]);
+        assert_true(bw_zk_election_of(found, "", strrchr(paths.latch, '/') + 1));
+        assert_string_equal(found, elections[i]);
+    }
+    for (unsigned i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_false(bw_zk_election_of(found, "/base", others[i]));
+    assert_false(
+        bw_zk_election_of(found, "", "zookeeper")); /* reserved by the server at the root */
+    assert_true(bw_zk_election_of(found, "/base", "zookeeper"));
+    memset(longest, 'x', sizeof longest);
+    longest[BW_ELECTION_NAME_MAX + 1] = '\0';
+    assert_false(bw_zk_election_of(found, "/base", longest));
+    longest[BW_ELECTION_NAME_MAX] = '\0';
+    assert_true(bw_zk_election_of(found, "/base", longest));
+}
+
 static void longest_names_fit_into_the_response(void **state)
 {
     (void)state;
@@ -207,6 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_names_give_the_paths_that_foreign_clients_use),
         cmocka_unit_test(reserved_and_rejected_names_are_escaped),
+        cmocka_unit_test(election_is_found_again_by_its_node),
         cmocka_unit_test(longest_names_fit_into_the_response),
         cmocka_unit_test(invalid_base_path_is_rejected),
         cmocka_unit_test(node_names_follow_the_curator_and_kazoo_recipes),
