@@ -173,17 +173,41 @@ void lease_become_stopped(struct bw_lease *l, bw_time now, struct bw_lease_actio
     lease_act(actions, BW_LEASE_STOPPED);
 }
 
+/* The record names a request of this process as its holder. */
+static bool is_ours(const struct bw_lease *l)
+{
+    return l->seen.held && lease_is_own_request(l, l->seen.request);
+}
+
+/* Releases a record that is ours and that we never led with. */
+static void release_seen(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    l->token = l->seen.token;
+    bw_lease_plan(&l->schedule, &l->config.terms, now);
+    lease_become_releasing(l, BW_LEASE_KEPT, now, actions);
+}
+
+/* Stops during a pause, while no answer is outstanding. If the record as last seen is ours, it is
+ * released first: otherwise our successor would wait until it expires. */
+static void stop_in_pause(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+{
+    if (is_ours(l) && !BW_BUG(lease_stops_without_release))
+        release_seen(l, now, actions);
+    else
+        lease_become_stopped(l, now, actions);
+}
+
 /* Reads again after a pause, because the store is unavailable or cannot notify. The pause counts
  * from the last request, so that a store that is back is asked within one retry interval. */
 static void become_pausing(struct bw_lease *l, bw_time asked, bw_time now,
                            struct bw_lease_actions *actions)
 {
+    l->main.id = 0;
     if (l->stopping) {
-        lease_become_stopped(l, now, actions);
+        stop_in_pause(l, now, actions);
         return;
     }
     l->state = LEASE_WAITING;
-    l->main.id = 0;
     l->act_at = bw_time_max(now, bw_time_add(asked, jittered(l, l->config.retry_ns)));
 }
 
@@ -324,9 +348,7 @@ static void release_unused(struct bw_lease *l, bw_time now, struct bw_lease_acti
         become_pausing(l, now, now, actions);
         return;
     }
-    l->token = l->seen.token;
-    bw_lease_plan(&l->schedule, &l->config.terms, now);
-    lease_become_releasing(l, BW_LEASE_KEPT, now, actions);
+    release_seen(l, now, actions);
 }
 
 /* Whether the record allows a takeover. */
@@ -368,7 +390,7 @@ static void on_confirm_answer(struct bw_lease *l, const struct bw_store_reply *r
 static void decide(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
 {
     bool over = is_over(l, now);
-    bool ours = l->seen.held && lease_is_own_request(l, l->seen.request);
+    bool ours = is_ours(l);
     lease_check_duplicate(l, now, actions);
     if (ours && l->seen.request == l->acquire.id) /* granted, and the answer was lost */
         on_granted_unanswered(l, now, actions);
@@ -532,7 +554,7 @@ static void on_stop(struct bw_lease *l, bw_time now, struct bw_lease_actions *ac
     if (l->state == LEASE_HOLDING)
         lease_become_stopping(l, BW_LEASE_SHUT_DOWN, now, actions);
     else if (l->state == LEASE_IDLE || l->state == LEASE_WAITING || l->state == LEASE_LISTING)
-        lease_become_stopped(l, now, actions);
+        stop_in_pause(l, now, actions);
     /* In other states an answer is outstanding; it decides whether there is a lease to release. */
 }
 

@@ -126,27 +126,80 @@ static void lost_grant_is_confirmed_by_a_renewal_when_lease_is_apart(void **stat
     free(s.lease);
 }
 
+static const char *state_of(const struct story *s)
+{
+    struct bw_lease_status status;
+    bw_lease_status(s->lease, &status);
+    return status.state;
+}
+
+/* Until the candidate has found its grant in the record and sent the renewal that confirms it. */
+static struct bw_store_record begin_confirming(struct story *s, struct bw_store_request *renewal)
+{
+    struct bw_lease_config config = config_for("a", 7);
+    config.traits |= BW_STORE_LEASE_APART;
+    begin_with(s, config);
+    happens(s, BW_LEASE_START);
+    answer(s, asks(s, BW_STORE_READ), BW_OUTCOME_DONE, (struct bw_store_record){.clean = true});
+    const struct bw_store_request request = *asks(s, BW_STORE_ACQUIRE);
+    answer(s, &request, BW_OUTCOME_UNKNOWN, (struct bw_store_record){0});
+    struct bw_store_record record = held_by("a", 5, 9);
+    record.request = request.id;
+    answer(s, asks(s, BW_STORE_READ), BW_OUTCOME_DONE, record);
+    *renewal = *asks(s, BW_STORE_RENEW);
+    return record;
+}
+
+/* The candidate releases the lease that it never led with, and stops only after that. */
+static void releases_and_stops(struct story *s)
+{
+    const struct bw_store_record none = {.version = 10, .clean = true};
+    assert_null(wants(s, BW_LEASE_ELECTED));
+    assert_null(wants(s, BW_LEASE_STOPPED));
+    const struct bw_store_request release = *asks(s, BW_STORE_RELEASE);
+    assert_int_equal(release.token, 5);
+    answer(s, &release, BW_OUTCOME_DONE, none);
+    assert_non_null(wants(s, BW_LEASE_STOPPED));
+    free(s->lease);
+}
+
 static void shutdown_releases_a_grant_that_is_not_confirmed(void **state)
 {
     (void)state;
     struct story s;
-    struct bw_lease_config config = config_for("a", 7);
-    config.traits |= BW_STORE_LEASE_APART;
-    begin_with(&s, config);
-    happens(&s, BW_LEASE_START);
-    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, (struct bw_store_record){.clean = true});
-    const struct bw_store_request request = *asks(&s, BW_STORE_ACQUIRE);
-    answer(&s, &request, BW_OUTCOME_UNKNOWN, (struct bw_store_record){0});
-    struct bw_store_record record = held_by("a", 5, 9);
-    record.request = request.id;
-    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, record);
-    const struct bw_store_request renewal = *asks(&s, BW_STORE_RENEW);
+    struct bw_store_request renewal;
+    struct bw_store_record record = begin_confirming(&s, &renewal);
     happens(&s, BW_LEASE_STOP);
     answer(&s, &renewal, BW_OUTCOME_UNKNOWN, (struct bw_store_record){0});
     answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_DONE, record);
-    assert_null(wants(&s, BW_LEASE_ELECTED));
-    assert_int_equal(asks(&s, BW_STORE_RELEASE)->token, 5);
-    free(s.lease);
+    releases_and_stops(&s);
+}
+
+static void shutdown_releases_a_grant_in_the_pause_after_an_unanswered_confirmation(void **state)
+{
+    (void)state;
+    static const enum bw_outcome outcomes[] = {BW_OUTCOME_UNKNOWN, BW_OUTCOME_UNAVAILABLE};
+    for (int i = 0; i < 2; i++) {
+        struct story s;
+        struct bw_store_request renewal;
+        begin_confirming(&s, &renewal);
+        answer(&s, &renewal, outcomes[i], (struct bw_store_record){0});
+        assert_string_equal(state_of(&s), "waiting");
+        happens(&s, BW_LEASE_STOP);
+        releases_and_stops(&s);
+    }
+}
+
+static void shutdown_releases_a_grant_when_the_store_cannot_be_read(void **state)
+{
+    (void)state;
+    struct story s;
+    struct bw_store_request renewal;
+    begin_confirming(&s, &renewal);
+    happens(&s, BW_LEASE_STOP);
+    answer(&s, &renewal, BW_OUTCOME_UNKNOWN, (struct bw_store_record){0});
+    answer(&s, asks(&s, BW_STORE_READ), BW_OUTCOME_UNAVAILABLE, (struct bw_store_record){0});
+    releases_and_stops(&s);
 }
 
 static void unconfirmed_work_is_reported_with_every_way_of_being_elected(void **state)
@@ -547,6 +600,8 @@ int main(void)
         cmocka_unit_test(grant_with_lost_answer_is_found_by_its_id),
         cmocka_unit_test(lost_grant_is_confirmed_by_a_renewal_when_lease_is_apart),
         cmocka_unit_test(shutdown_releases_a_grant_that_is_not_confirmed),
+        cmocka_unit_test(shutdown_releases_a_grant_in_the_pause_after_an_unanswered_confirmation),
+        cmocka_unit_test(shutdown_releases_a_grant_when_the_store_cannot_be_read),
         cmocka_unit_test(unconfirmed_work_is_reported_with_every_way_of_being_elected),
         cmocka_unit_test(record_of_an_earlier_process_with_our_id_is_not_ours),
         cmocka_unit_test(missed_renewal_is_retried_once_before_stepping_down),
