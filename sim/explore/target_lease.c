@@ -10,7 +10,8 @@
  *
  * Judged: the work of two candidates never overlaps, tokens grow, no candidate releases the record
  * while its work may run, no schedule ends later than a TTL after the request that the store
- * granted, and the store's record is not taken before then. */
+ * granted, and the store's record is not taken before then. A candidate that was told that it holds
+ * the record sends RELEASE before it stops. */
 #include "core/lease/lease.h"
 
 #include "core/base/assert.h"
@@ -35,13 +36,14 @@ enum verb {
     WORK_DEAD,
     CRASH, /* and restart, with another random part of its request ids */
     RESIGN,
+    STOP, /* the candidate shuts down; only a crash starts it again */
     VERBS
 };
 
 static const struct bw_explore_verb verbs[VERBS] = {
-    {"advance", ""},       {"timeout", "A"},  {"serve", "A B"},
-    {"serve-part", "A B"}, {"answer", "A B"}, {"unknown", "A B"},
-    {"work-dead", "A"},    {"crash", "A"},    {"resign", "A"},
+    {"advance", ""},   {"timeout", "A"},   {"serve", "A B"},   {"serve-part", "A B"},
+    {"answer", "A B"}, {"unknown", "A B"}, {"work-dead", "A"}, {"crash", "A"},
+    {"resign", "A"},   {"stop", "A"},
 };
 
 #define APART 1u /* the candidate that extends its lease apart from the record */
@@ -79,7 +81,9 @@ struct world {
     bw_token token; /* highest of a leader */
     struct request request[CANDIDATES][REQUESTS];
     struct work work[CANDIDATES];
-    bw_time valid[CANDIDATES]; /* the store granted a lease that was requested a TTL before then */
+    bw_time valid[CANDIDATES];  /* the store granted a lease that was requested a TTL before then */
+    uint64_t stops[CANDIDATES]; /* it was asked to shut down */
+    uint64_t owns[CANDIDATES]; /* it was told that it holds the record, and sent no RELEASE since */
     /* the electors follow, bw_lease_bytes() each */
 };
 
@@ -147,6 +151,8 @@ static bool send(struct world *w, uint32_t candidate, const struct bw_lease_ask 
         snprintf(why, BW_EXPLORE_WHY, "candidate %u releases while its work may run", candidate);
         return false;
     }
+    if (ask->request.op == BW_STORE_RELEASE)
+        w->owns[candidate - 1] = 0;
     for (uint32_t i = 0; i < REQUESTS; i++) {
         struct request *r = &w->request[candidate - 1][i];
         if (r->stage != FREE)
@@ -184,6 +190,11 @@ static bool act(struct world *w, uint32_t candidate, const struct bw_lease_actio
     case BW_LEASE_STEP_DOWN:
         work->ends = work->runs;
         return true;
+    case BW_LEASE_STOPPED:
+        if (w->owns[candidate - 1])
+            snprintf(why, BW_EXPLORE_WHY, "candidate %u stops without a release of its record",
+                     candidate);
+        return !w->owns[candidate - 1];
     default:
         return true;
     }
@@ -306,6 +317,15 @@ static enum bw_explore_result serve_whole(struct world *w, uint32_t from, struct
     return result;
 }
 
+/* A late reply to a renewal is older than a RELEASE, and tells a candidate nothing. */
+static void note_owner(struct world *w, uint32_t candidate, const struct request *r)
+{
+    bool own =
+        r->reply.held && r->reply.request >> 32 == bw_lease_next_id(lease_of(w, candidate)) >> 32;
+    if (!own || r->op == BW_STORE_READ || r->op == BW_STORE_ACQUIRE)
+        w->owns[candidate - 1] = own;
+}
+
 static enum bw_explore_result answer(struct world *w, uint32_t to, struct request *r, char *why)
 {
     static struct bw_store_reply reply;
@@ -323,6 +343,7 @@ static enum bw_explore_result answer(struct world *w, uint32_t to, struct reques
         record->ttl_ns = r->reply.ttl_ns;
         record->left_ns = BW_TIME_NEVER;
         snprintf(record->holder, sizeof record->holder, "%s", names[r->reply.holder]);
+        note_owner(w, to, r);
         *r = (struct request){0};
     } else {
         r->given_up = 1;
@@ -379,7 +400,8 @@ static void digest(void *state, struct bw_digest *out)
     for (uint32_t candidate = 1; candidate <= CANDIDATES; candidate++) {
         const struct work *work = &w->work[candidate - 1];
         bool runs = work->runs && work->end > w->now;
-        bw_digest_add(out, (uint64_t)runs | (runs ? work->ends << 1 : 0) | work->runs << 2);
+        bw_digest_add(out, (uint64_t)runs | (runs ? work->ends << 1 : 0) | work->runs << 2 |
+                               w->owns[candidate - 1] << 3 | w->stops[candidate - 1] << 4);
         bw_digest_time(out, runs ? work->end : 0);
         bw_digest_time(out, w->valid[candidate - 1]);
         for (uint32_t i = 0; i < REQUESTS; i++)
@@ -408,6 +430,8 @@ static uint32_t choices(void *state, struct bw_explore_action *out)
         if (w->faults > 0) {
             out[count++] = (struct bw_explore_action){CRASH, id, 0, 0};
             out[count++] = (struct bw_explore_action){RESIGN, id, 0, 0};
+            if (!w->stops[id - 1])
+                out[count++] = (struct bw_explore_action){STOP, id, 0, 0};
         }
         for (uint8_t k = 0; k < REQUESTS; k++) {
             const struct request *r = &w->request[id - 1][k];
@@ -449,6 +473,7 @@ static enum bw_explore_result crash(struct world *w, uint32_t candidate, char *w
         if (r->stage == SERVED)
             *r = (struct request){0};
     }
+    w->owns[candidate - 1] = w->stops[candidate - 1] = 0;
     return start(w, candidate, why);
 }
 
@@ -496,6 +521,9 @@ static enum bw_explore_result with_candidate(struct world *w, struct bw_explore_
         return step(w, id, &(struct bw_lease_event){.kind = BW_LEASE_WORK_DEAD}, why);
     case CRASH:
         return crash(w, id, why);
+    case STOP:
+        w->stops[id - 1] = 1;
+        return step(w, id, &(struct bw_lease_event){.kind = BW_LEASE_STOP}, why);
     default:
         return step(w, id, &(struct bw_lease_event){.kind = BW_LEASE_RESIGN, .to = ""}, why);
     }
@@ -504,7 +532,7 @@ static enum bw_explore_result with_candidate(struct world *w, struct bw_explore_
 static enum bw_explore_result apply(void *state, struct bw_explore_action action, char *why)
 {
     struct world *w = state;
-    bool fault = action.kind == CRASH || action.kind == RESIGN;
+    bool fault = action.kind == CRASH || action.kind == RESIGN || action.kind == STOP;
     if (action.kind == ADVANCE)
         return advance(w);
     if (action.a < 1 || action.a > CANDIDATES || action.b >= REQUESTS || (fault && w->faults == 0))
@@ -534,7 +562,7 @@ static void describe(void *state, char *out, size_t size)
 const struct bw_explore_target bw_explore_lease = {
     .name = "lease",
     .about = "the lease elector over a store that candidates watch (src/core/lease)",
-    .bounds = "2 candidates, 4 requests of each in flight; 2 crashes or resignations",
+    .bounds = "2 candidates, 4 requests of each in flight; 2 crashes, resignations or shutdowns",
     .depth = 10,
     .verbs = verbs,
     .verbs_count = VERBS,

@@ -23,6 +23,7 @@ DEPTHS = {"raft": 6, "raft-reconfigure": 6, "guard": 6, "lease": 7, "found": 6, 
 # bug, target, depth, further options
 PLANTED = [("guard_counts_answers", "guard", 4), ("guard_promises_after_release", "guard", 5, "--links", "2"),
            ("guardian_extends_while_killing", "guardian", 6), ("session_denies_lost", "session", 3),
+           ("lease_leads_without_time_left", "lease", 5), ("lease_stops_without_release", "lease", 7),
            ("peer_returns_as_a_voter", "found-return", 4)]
 PLANTED_LONG = [
     ("raft_wait_not_inherited", "raft-reconfigure", 12), ("raft_wait_not_passed_on", "raft-reconfigure", 12),
