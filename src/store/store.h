@@ -24,7 +24,7 @@
  *
  * What the caller must do:
  *   - After UNKNOWN, read the record before acting. If record.request is the id of its own ACQUIRE,
- *     that ACQUIRE succeeded.
+ *     that ACQUIRE succeeded. With the trait LEASE_APART, send RENEW before relying on the lease.
  *   - With the trait OBSERVED, judge expiry itself: if the version does not change for the holder's
  *     TTL (plus the clock drift) on the caller's own clock, the lease has expired. The store only
  *     reports and compares versions.
