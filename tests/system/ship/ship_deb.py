@@ -16,7 +16,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
-from run_lib import Tap, wait_for  # noqa: E402
+from run_lib import Tap, free_ports, wait_for  # noqa: E402
 import ship_image  # noqa: E402
 
 HANG_S = 600  # ends a test that hangs; no verdict depends on it
@@ -39,6 +39,8 @@ SECOND = ('[Service]\nExecStart=\nExecStart=/usr/bin/bellwether run --election n
           '--drain-dir /var/lib/bellwether/run/other\n')
 PEER = "[peer]\nid = 1\nlisten = 127.0.0.1:7400\njoin = 127.0.0.1:7400\nexpect = 1\ncommand = exec sleep infinity\n"
 UNITS = ("bellwether-run@nightly", "bellwether-run@second")
+NODE = "bellwether-serve@alone"
+SERVE = "[serve]\nlisten = 127.0.0.1:{port}\n"
 
 
 class Missing(Exception):
@@ -120,7 +122,7 @@ class Machine:
     """A Debian that systemd-nspawn boots. It shares the network of this machine, to fetch packages."""
 
     def __init__(self, root, again=False):
-        self.root, self.again = root, again
+        self.root, self.again, self.serve_port = root, again, free_ports()[0]
         self.log = open(root + ".log", "w+", encoding="utf-8")
         self.nspawn = subprocess.Popen(["systemd-nspawn", "-q", "-D", root, "--register=no", "--keep-unit", "--console=pipe", "--boot"],
                                        stdin=subprocess.PIPE, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True)
@@ -164,9 +166,19 @@ class Machine:
         """The log events of a unit since the boot."""
         return re.findall(r'"event":"([a-z-]+)"', self.must(f"journalctl -b -o cat -u {unit}"))
 
+    def served_token(self):
+        """The token of an election on the node of `serve`."""
+        said = self.must(f"bellwether run --store bellwether://127.0.0.1:{self.serve_port} --election served -- sh -c 'echo token $BELLWETHER_TOKEN'")
+        return int(re.search(r"^token (\d+)$", said, re.M).group(1))
+
+    def main_pid(self, unit):
+        return int(self.must(f"systemctl show -p MainPID --value {unit}"))
+
     def reboot(self):
+        port = self.serve_port
         self.close()
         self.__init__(self.root, again=True)
+        self.serve_port = port
 
     def close(self):
         if self.nspawn.poll() is None:
@@ -210,18 +222,31 @@ def units_lead(machine):
     assert '"PRIORITY":"6"' in said and '"MESSAGE":"<' not in said, said[-2000:]
 
 
+def serve_unit_is_ready_when_systemd_says_so(machine):
+    """The unit has Type=notify: `systemctl start` returns when the node reports that it is ready."""
+    machine.must(f"systemctl enable --now {NODE}")
+    first = machine.served_token()
+    assert machine.served_token() > first
+    user = int(machine.must(f"stat -c %u /proc/{machine.main_pid(NODE)}"))
+    assert 61184 <= user <= 65519, f"{user} is not a dynamic user of systemd"
+    killed = machine.main_pid(NODE)
+    machine.must(f"systemctl kill -s KILL {NODE}")  # Restart=on-failure
+    wait_for(lambda: machine.main_pid(NODE) not in (0, killed) and machine.run(f"systemctl is-active {NODE}")[0] == 0, HANG_S, 0.2)
+    assert machine.served_token() > first + 1, "the node has lost its data"
+
+
 def drain_reaches_units_and_outlasts_a_reboot(machine):
     """The units run as dynamic users in a sandbox. Root drains the host with a strict umask."""
     machine.must("systemctl enable --now bellwether-peer@alone")
     wait_for(lambda: "started" in machine.events("bellwether-peer@alone"), HANG_S, 0.2)
-    before = machine.beats()[0][-1][0]
+    before, served = machine.beats()[0][-1][0], machine.served_token()
     said = machine.must("umask 077; bellwether drain --reason kernel")
     assert said.startswith("drained since") and "process" not in said, said
     for unit in ("bellwether-run@nightly", "bellwether-peer@alone"):
         events = [event for event in machine.events(unit) if event in ("drained", "confirmed-dead", "released")]
         assert events == ["drained", "confirmed-dead", "released"], (unit, events)
     wait_for(lambda: machine.beats()[0][-1][0] > before, HANG_S, 0.2)  # the other candidate leads
-    machine.reboot()  # starts the two enabled units; the other candidate is not enabled
+    machine.reboot()  # starts the three enabled units; the other candidate is not enabled
     for unit in ("bellwether-run@nightly", "bellwether-peer@alone"):
         wait_for(lambda unit=unit: "drained" in machine.events(unit), HANG_S, 0.2)
     last = machine.beats()[0][-1]
@@ -230,12 +255,14 @@ def drain_reaches_units_and_outlasts_a_reboot(machine):
     assert machine.beats()[0][-1] == last, "the work runs on a drained host"
     machine.must("bellwether undrain && systemctl start bellwether-run@second")
     wait_for(lambda: machine.beats()[0][-1][0] > last[0], HANG_S, 0.2)
+    assert machine.served_token() > served, "the node of serve has lost its data"
     wait_for(lambda: "started" in machine.events("bellwether-peer@alone"), HANG_S, 0.2)
 
 
 def upgrade_hands_over(machine):
-    pids = [machine.must(f"systemctl show -p MainPID --value {unit}") for unit in UNITS]
-    before = machine.beats()[0]
+    units = (*UNITS, NODE)
+    pids = [machine.main_pid(unit) for unit in units]
+    before, served = machine.beats()[0], machine.served_token()
     machine.must("apt-get install -y -q --no-install-recommends /srv/two/bellwether_*.deb /srv/two/bellwether-store-etcd_*.deb "
                  "/srv/two/libbellwether0_*.deb /srv/two/libbellwether-dev_*.deb /srv/two/bellwether-doc_*.deb")
     wait_for(lambda: machine.beats()[0][-1][0] > before[-1][0], HANG_S, 0.2)
@@ -244,7 +271,8 @@ def upgrade_hands_over(machine):
     beats, double = machine.beats()
     assert not double, "two works ran at once"
     assert beats == sorted(beats), "a token or the time went back"
-    assert all(pid != machine.must(f"systemctl show -p MainPID --value {unit}") for pid, unit in zip(pids, UNITS)), "not restarted"
+    assert all(machine.main_pid(unit) not in (0, pid) for pid, unit in zip(pids, units)), "not restarted"
+    assert machine.served_token() > served, "the node of serve has lost its data"
     gaps = [(b[1] - a[1], a[0], b[0]) for a, b in zip(beats, beats[1:]) if a[0] != b[0]]
     tap.comment("gaps: " + ", ".join(f"token {old} to {new} {gap:.2f} s" for gap, old, new in gaps))
 
@@ -280,8 +308,8 @@ def on_machine(packages, work, root):
     os.chmod(os.path.join(root, "srv", "work"), 0o755)
     machine = Machine(root)
     try:
-        for step in (installs_and_elects, configure, units_lead, drain_reaches_units_and_outlasts_a_reboot, upgrade_hands_over,
-                     remove_stops_and_purge_leaves_nothing):
+        for step in (installs_and_elects, configure, units_lead, serve_unit_is_ready_when_systemd_says_so,
+                     drain_reaches_units_and_outlasts_a_reboot, upgrade_hands_over, remove_stops_and_purge_leaves_nothing):
             try:
                 step(machine)
                 tap.result(True, step.__name__)
@@ -296,6 +324,7 @@ def configure(machine):
     machine.must("mkdir -p /etc/systemd/system/bellwether-run@second.service.d")
     for path, text in (("/etc/bellwether/run/nightly.conf", CONFIG),
                        ("/etc/bellwether/peer/alone.conf", PEER),
+                       ("/etc/bellwether/serve/alone.conf", SERVE.format(port=machine.serve_port)),
                        ("/etc/systemd/system/bellwether-run@second.service.d/nightly.conf", SECOND)):
         with open(machine.root + path, "w", encoding="utf-8") as file:
             file.write(text)
