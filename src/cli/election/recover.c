@@ -520,11 +520,6 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     int code = bw_look_parse(command, argc, argv, &r.options.look, &parsed);
     if (code != BW_GO_ON)
         return code;
-    if (parsed.operands_count > 1)
-        return bw_usage_error(command, "unexpected argument '%.60s': expected one election",
-                              parsed.operands[1]);
-    if (parsed.operands_count == 1)
-        r.options.look.election = parsed.operands[0];
     r.options.look.id = r.id;
     signal(SIGPIPE, SIG_IGN); /* a hook need not read its input; its exit code decides */
     code = bw_client_open(&r.client, command, &r.options.look);
@@ -538,8 +533,9 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
 const struct bw_cli_command bw_command_recover = {
     .name = "recover",
     .path = "bellwether recover",
-    .usage = "--election NAME [--store URL | --store-file FILE] [--token-file PATH]\n"
-             "                          [--on-compare CMD] [--on-reconcile CMD] [--settle ID]",
+    .usage = "NAME | --election NAME [--store URL | --store-file FILE]\n"
+             "                          [--token-file PATH] [--on-compare CMD] [--on-reconcile "
+             "CMD] [--settle ID]",
     .about = "recover from a split brain: stop, compare, reconcile, re-elect, resume",
     .text = "The recovery itself leads the election until the sides agree. Meanwhile guarded files "
             "accept\n"

@@ -43,6 +43,24 @@ int bw_look_store(const struct bw_cli_command *command, struct bw_look *look)
     return code;
 }
 
+/* Takes the election from the operand, which precedes the environment and the config file. */
+static int take_operand(const struct bw_cli_command *command, const struct bw_parsed *parsed,
+                        struct bw_look *look)
+{
+    const struct bw_option *option = bw_options_find(command, "election", strlen("election"));
+    const char *operand = parsed->operands_count > 0 ? parsed->operands[0] : NULL;
+    if (!operand || !option || bw_options_find(command, "to", strlen("to")))
+        return BW_GO_ON;
+    if (parsed->operands_count > 1)
+        return bw_usage_error(command, "unexpected argument '%.60s' after the election",
+                              parsed->operands[1]);
+    if (parsed->given[option - command->options] && strcmp(look->election, operand) != 0)
+        return bw_usage_error(command, "two elections: '%.60s' and --election %.60s; give one",
+                              operand, look->election);
+    look->election = operand;
+    return BW_GO_ON;
+}
+
 int bw_look_parse(const struct bw_cli_command *command, int argc, char **argv, struct bw_look *look,
                   struct bw_parsed *parsed)
 {
@@ -57,9 +75,9 @@ int bw_look_parse(const struct bw_cli_command *command, int argc, char **argv, s
         look->id = own_id();
     if (strlen(look->id) > BW_CANDIDATE_ID_MAX)
         return bw_usage_error(command, "invalid --id: longer than %u bytes", BW_CANDIDATE_ID_MAX);
-    bool names_target = bw_options_find(command, "to", strlen("to")) != NULL;
-    if (!look->election && parsed->operands_count == 1 && command->operand && !names_target)
-        look->election = parsed->operands[0];
+    code = take_operand(command, parsed, look);
+    if (code != BW_GO_ON)
+        return code;
     if (!look->election && look->all)
         return bw_look_store(command, look);
     if (!look->election)

@@ -446,6 +446,31 @@ static void recovery_stops_at_first_step_when_leader_stays(void **state)
     assert_true(client_do(&a, BW_STORE_READ, "job").record.held);
 }
 
+#define START_RECOVER(c, ...)                                                                      \
+    start(c, (const char *const[]){"recover", "--store", url, "-w", "100ms", __VA_ARGS__, NULL})
+
+static void recovery_takes_the_election_as_its_operand(void **state)
+{
+    struct command c;
+    (void)state;
+    START_RECOVER(&c, "job");
+    end(&c, 1);
+    expect(&c, "1/5 stop       FAILED  a still leads");
+    START_RECOVER(&c, "job", "--election", "job");
+    end(&c, 1);
+    setenv("BELLWETHER_ELECTION", "other", 1); /* the command line precedes the environment */
+    START_RECOVER(&c, "job");
+    end(&c, 1);
+    expect(&c, "1/5 stop       FAILED  a still leads");
+    unsetenv("BELLWETHER_ELECTION");
+    START_RECOVER(&c, "job", "--election", "other");
+    end(&c, 64);
+    expect(&c, "two elections: 'job' and --election other; give one");
+    START_RECOVER(&c, "job", "other");
+    end(&c, 64);
+    expect(&c, "unexpected argument 'other' after the election");
+}
+
 /* b takes over from a, whose work runs on another host. */
 static void leave_unconfirmed_work_on_another_host(void)
 {
@@ -502,6 +527,7 @@ int main(int argc, char **argv)
         TEST(recovery_can_be_repeated_after_a_failed_step),
         TEST(interrupted_recovery_kills_its_commands_and_releases),
         TEST(recovery_stops_at_first_step_when_leader_stays),
+        TEST(recovery_takes_the_election_as_its_operand),
     };
     if (argc != 2) {
         fprintf(stderr, "usage: look_commands BELLWETHER\n");
