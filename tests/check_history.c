@@ -1,6 +1,9 @@
 /* Checks a recorded history of a registry: is it linearizable, and do revisions only grow?
  *
- *     check-history FILE...          - is standard input; each file is a separate history
+ *     check-history [--steps N] FILE...     - is standard input; each file is a separate history
+ *
+ * --steps: bound of the search for the order of one key (default: 2000000). A step takes up to 32
+ * bytes of memory.
  *
  * Exit code:
  *   0  the history is linearizable
@@ -45,6 +48,7 @@
 #include <string.h>
 
 #define LINE_MAX_BYTES ((size_t)4 << 20)
+#define STEPS_MAX      500000000u
 
 static const char *problem; /* reported with the current line */
 
@@ -185,10 +189,10 @@ static void show_line(const char *name, uint32_t wanted)
         fclose(file);
 }
 
-static int judge(const char *name, const struct bw_history *history)
+static int judge(const char *name, const struct bw_history *history, uint32_t steps)
 {
     struct bw_history_verdict verdict;
-    int error = bw_history_judge(history, 0, &verdict);
+    int error = bw_history_judge(history, steps, &verdict);
     if (error) {
         fprintf(stderr, "check-history: %s: %s\n", name, bw_error_text(error));
         return 2;
@@ -213,19 +217,33 @@ static int judge(const char *name, const struct bw_history *history)
     return verdict.linear.undecided ? 3 : 0;
 }
 
+/* Returns the index of the first file, or 0 if the arguments are invalid. */
+static int read_steps(int argc, char **argv, uint32_t *steps)
+{
+    char *end = NULL;
+    if (argc < 2 || strcmp(argv[1], "--steps") != 0)
+        return argc < 2 ? 0 : 1;
+    unsigned long number = argc > 3 ? strtoul(argv[2], &end, 10) : 0;
+    *steps = (uint32_t)number;
+    return end && *end == '\0' && number > 0 && number <= STEPS_MAX ? 3 : 0;
+}
+
 int main(int argc, char **argv)
 {
     int worst = 0;
-    if (argc < 2) {
-        fprintf(stderr, "usage: check-history FILE...\n");
+    uint32_t steps = BW_LINEAR_STEPS;
+    int first = read_steps(argc, argv, &steps);
+    if (first == 0) {
+        fprintf(stderr, "usage: check-history [--steps N] FILE...\n");
         return 2;
     }
-    for (int i = 1; i < argc; i++) {
+    for (int i = first; i < argc; i++) {
         struct bw_history history = {0};
         FILE *file = strcmp(argv[i], "-") == 0 ? stdin : fopen(argv[i], "r");
         if (!file)
             fprintf(stderr, "check-history: cannot read %s\n", argv[i]);
-        int found = file && read_file(file, argv[i], &history) == 0 ? judge(argv[i], &history) : 2;
+        int found =
+            file && read_file(file, argv[i], &history) == 0 ? judge(argv[i], &history, steps) : 2;
         worst = found == 1 || worst == 0 ? found : worst;
         bw_history_deinit(&history);
         if (file && file != stdin)

@@ -11,13 +11,20 @@ struct state { /* state of one key */
     int64_t version, lease;
 };
 
+struct turn { /* a known change with a revision */
+    int64_t revision;
+    uint32_t at;
+};
+
 struct frame {          /* one operation that has its place in the order */
     struct state state; /* before it */
     struct state base;  /* before the unknown operations that lead to it */
     struct state last;  /* before the last of these */
     uint32_t cursor;    /* the next candidate to try here */
     uint32_t taken;
-    uint32_t first; /* first known operation without a place */
+    uint32_t first;   /* first known operation without a place */
+    uint32_t turn;    /* number of the placed changes with a revision */
+    int64_t revision; /* of the last one; 0: none */
     uint64_t hash;
     bool chain; /* the last placed operation is an unknown one */
 };
@@ -30,8 +37,10 @@ struct search {
     uint32_t depth, known_placed;
     uint64_t *seen; /* hashes of (placed operations, state) */
     uint32_t seen_count, seen_cap;
-    uint32_t steps;
-    bool versions; /* some operation reads or compares versions */
+    bool versions;      /* some operation reads or compares versions */
+    struct turn *turns; /* sorted by revision */
+    uint32_t turn_count;
+    bool ordered; /* tries only orders that fit the revisions */
     uint32_t best, stuck;
 };
 
@@ -51,6 +60,25 @@ static void put(const struct search *search, struct state *s, const struct bw_li
 {
     *s = (struct state){
         .value = op->value, .version = search->versions ? s->version + 1 : 0, .lease = op->lease};
+}
+
+static bool changes(const struct bw_linear_op *op)
+{
+    return op->kind == BW_LINEAR_PUT ||
+           ((op->kind == BW_LINEAR_DELETE || op->kind == BW_LINEAR_CAS) && op->done_known &&
+            op->done);
+}
+
+/* Do the revisions permit this known operation at this place? Changes come in the order of their
+ * revisions, and all others after the last change whose revision is not higher than theirs. */
+static bool follows(const struct search *s, const struct frame *f, const struct bw_linear_op *op)
+{
+    const struct turn *next = f->turn < s->turn_count ? &s->turns[f->turn] : NULL;
+    if (!s->ordered || !op->revision)
+        return true;
+    if (changes(op))
+        return next && op == &s->known[next->at];
+    return op->revision >= f->revision && (!next || op->revision < next->revision);
 }
 
 /* Applies the operation. Returns false if its response does not fit the state. */
@@ -159,6 +187,7 @@ static void place(struct search *s, uint32_t at, const struct state *after, uint
 {
     struct frame *f = &s->frames[s->depth], *next = f + 1;
     bool unknown = at >= s->known_count;
+    bool marks = !unknown && s->known[at].revision && changes(&s->known[at]);
     f->taken = at;
     s->placed[at] = true;
     s->known_placed += !unknown;
@@ -166,6 +195,8 @@ static void place(struct search *s, uint32_t at, const struct state *after, uint
                            .base = unknown ? (f->chain ? f->base : f->state) : *after,
                            .last = f->state,
                            .first = f->first,
+                           .turn = f->turn + marks,
+                           .revision = marks ? s->known[at].revision : f->revision,
                            .hash = hash,
                            .chain = unknown};
     while (next->first < s->known_count && s->placed[next->first])
@@ -192,7 +223,8 @@ static uint32_t read_only(const struct search *s, const struct frame *f, bw_time
     uint32_t at = f->first;
     for (; (at = candidate(s, at, bound)) < s->known_count; at++) {
         struct state after = f->state;
-        if (apply(s, &after, &s->known[at]) && same(&after, &f->state))
+        if (follows(s, f, &s->known[at]) && apply(s, &after, &s->known[at]) &&
+            same(&after, &f->state))
             return at;
     }
     return s->known_count;
@@ -215,7 +247,7 @@ static int search_step(struct search *s)
         const struct bw_linear_op *op = unknown ? &s->unknown[at - s->known_count] : &s->known[at];
         struct state after = f->state;
         f->cursor = at + 1;
-        bool fits = apply(s, &after, op);
+        bool fits = (unknown || follows(s, f, op)) && apply(s, &after, op);
         if (!fits || (unknown && same(&after, &f->state)) || !chain_serves(s, f, op, &after))
             continue;
         uint64_t hash = f->hash ^ mix(at + 1);
@@ -254,6 +286,12 @@ static int by_key(const void *a, const void *b)
     return by_outcome(a, b);
 }
 
+static int by_revision(const void *a, const void *b)
+{
+    const struct turn *x = a, *y = b;
+    return (x->revision > y->revision) - (x->revision < y->revision);
+}
+
 static void search_open(struct search *s, struct bw_linear_op *ops, uint32_t count)
 {
     uint32_t known = 0;
@@ -266,6 +304,28 @@ static void search_open(struct search *s, struct bw_linear_op *ops, uint32_t cou
     s->unknown = ops + known;
     s->known_count = known;
     s->unknown_count = count - known;
+    for (uint32_t i = 0; s->turns && i < known; i++)
+        if (ops[i].revision && changes(&ops[i]))
+            s->turns[s->turn_count++] = (struct turn){ops[i].revision, i};
+    if (s->turn_count)
+        qsort(s->turns, s->turn_count, sizeof *s->turns, by_revision);
+}
+
+/* Returns 1 if there is an order, 0 if none was found within the bound, BW_ELOST if there is none,
+ * or BW_ENOMEM. */
+static int search_run(struct search *s, bool ordered, uint32_t steps)
+{
+    int done = 0;
+    while (s->depth > 0)
+        take_back(s);
+    if (s->seen)
+        memset(s->seen, 0, s->seen_cap * sizeof *s->seen);
+    memset(s->frames, 0, sizeof *s->frames);
+    s->seen_count = s->best = s->stuck = 0;
+    s->ordered = ordered;
+    for (uint32_t i = 0; done == 0 && i < steps; i++)
+        done = search_step(s);
+    return done;
 }
 
 static int judge(struct bw_linear_op *ops, uint32_t count, uint32_t steps,
@@ -273,14 +333,15 @@ static int judge(struct bw_linear_op *ops, uint32_t count, uint32_t steps,
 {
     struct frame *frames = calloc(count + 1u, sizeof *frames);
     bool *placed = calloc(count + 1u, sizeof *placed);
-    struct search s = {.frames = frames, .placed = placed};
-    int done = frames && placed ? 0 : BW_ENOMEM;
+    struct turn *turns = calloc(count + 1u, sizeof *turns);
+    struct search s = {.frames = frames, .placed = placed, .turns = turns};
+    int done = frames && placed && turns ? 0 : BW_ENOMEM;
     search_open(&s, ops, count);
     bool any = !done && s.known_count;
-    while (any && done == 0 && s.steps < steps) {
-        done = search_step(&s);
-        s.steps++;
-    }
+    if (any && s.turn_count)
+        done = search_run(&s, true, steps);
+    if (any && done <= 0 && done != BW_ENOMEM)
+        done = search_run(&s, false, steps);
     if (done == BW_ELOST && verdict->judgement != BW_LINEAR_WRONG) {
         const struct bw_linear_op *stuck = &ops[s.stuck < s.known_count ? s.stuck : 0];
         *verdict = (struct bw_linear_verdict){.judgement = BW_LINEAR_WRONG,
@@ -292,6 +353,7 @@ static int judge(struct bw_linear_op *ops, uint32_t count, uint32_t steps,
                                               .stuck_client = stuck->client};
     }
     verdict->undecided += any && done == 0;
+    free(turns);
     free(placed);
     free(frames);
     free(s.seen);
@@ -347,13 +409,6 @@ static int by_call(const void *a, const void *b)
 {
     const struct bw_linear_op *x = a, *y = b;
     return (x->call > y->call) - (x->call < y->call);
-}
-
-static bool changes(const struct bw_linear_op *op)
-{
-    return op->kind == BW_LINEAR_PUT ||
-           ((op->kind == BW_LINEAR_DELETE || op->kind == BW_LINEAR_CAS) && op->done_known &&
-            op->done);
 }
 
 int bw_linear_revisions(struct bw_linear_op *ops, uint32_t count, uint32_t *line)

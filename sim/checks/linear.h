@@ -8,7 +8,9 @@
  *
  * Linearizability is local (Herlihy and Wing 1990), so each key is judged alone. The search is that
  * of Wing and Gong with Lowe's memory of visited states (2017). It tries known operations before
- * unknown ones, and an unknown one only where the next response needs it.
+ * unknown ones, and an unknown one only where the next response needs it. It first tries only
+ * orders in which the revisions of the known changes grow. If it finds none, it tries all orders,
+ * so the revisions save time, but are not part of the judgement.
  *
  * Guarantees: a history that is reported as right is right. A history that is reported as wrong is
  * wrong, except for a collision of 64-bit hashes. The search is bounded; beyond the bound the
@@ -64,8 +66,9 @@ struct bw_linear_verdict {
     uint32_t stuck_client;
 };
 
-/* Checks the histories of all keys. Sorts `ops` by key and call. `steps` is the bound of the search
- * for one key; 0: BW_LINEAR_STEPS. Returns 0, BW_ENOMEM or BW_ELIMIT. */
+/* Checks the histories of all keys. Sorts `ops` by key and call. `steps` is the bound of each
+ * search for one key: with the revisions, then without; 0: BW_LINEAR_STEPS. Returns 0, BW_ENOMEM or
+ * BW_ELIMIT. */
 int bw_linear_check(struct bw_linear_op *ops, uint32_t count, uint32_t steps,
                     struct bw_linear_verdict *verdict);
 

@@ -8,8 +8,8 @@ program=$1
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 
-judged() { # NAME EXIT TEXT
-    "$program" "$here/$1.jsonl" >"$said" 2>&1
+judged() { # NAME EXIT TEXT [STEPS]
+    "$program" ${4:+--steps "$4"} "$here/$1.jsonl" >"$said" 2>&1
     [ $? -eq "$2" ] && grep -qF "$3" "$said"
     if [ $? -eq 0 ]; then : >"$said"; else [ -s "$said" ] || echo "said nothing" >"$said"; fi
     tap_empty "$1 exits $2 and says: $3" "$said"
@@ -20,4 +20,7 @@ judged stale_read 1 'stale_read.jsonl:3'
 judged revived_lease 1 'revived_lease.jsonl:3'
 judged old_revision 1 'old_revision.jsonl:2'
 judged malformed 2 'malformed.jsonl:1: outcome'
+judged right 3 'undecided' 1
+judged right 0 'linearizable' 1000
+judged right 2 'usage' none
 tap_end

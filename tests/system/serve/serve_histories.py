@@ -11,7 +11,6 @@ check-history (tests/check_history.c) is the judge."""
 import json
 import os
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +31,7 @@ import zlib
 
 CLIENTS = 6
 KEYS = 3  # at one time; new ones start four times a second, so that each history stays short enough to be checked
+STEPS = 20_000_000  # bound for the judgement of one key; measured: up to 200 on a busy machine
 PATIENCE = 1.5  # of a client: then the outcome is unknown
 LARGEST = 1_400_000
 SIZES = (0,) * 48 + (2_000,) * 8 + (20_000,) * 6 + (400_000,) * 2 + (LARGEST,)  # bytes that are added to the name of a value
@@ -280,15 +280,11 @@ def judge(check, path, ops, net, quota):
     assert is_enough(net, ops, quota), f"only {answered} answers, {largest} for the largest values, {full} because of the quota"
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(op) + "\n" for op in ops)
-    done = subprocess.run([check, path], capture_output=True, text=True, check=False, timeout=600)
-    hard = re.search(r"(\d+) keys or leases undecided", done.stdout)  # too many orders of unknown operations
-    undecided = int(hard.group(1)) if hard else 0
-    judged = len({op.get("key", op.get("lease")) for op in ops}) - undecided
-    assert done.returncode == (3 if hard else 0), f"check-history: {done.returncode}: {done.stdout}{done.stderr}"
-    few = max(2, judged // 19)  # in a short history of thirty keys two may be hard by chance
-    assert undecided <= few, f"{undecided} keys or leases undecided, and {judged} judged: {path}"
+    done = subprocess.run([check, "--steps", str(STEPS), path], capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, f"check-history: {done.returncode}: {done.stdout}{done.stderr}: {path}"
+    judged = len({op.get("key", op.get("lease")) for op in ops})
     return (f"{answered} of {len(ops)} operations were answered, {largest} of them put 1.4 MB, {full} were refused by full nodes, "
-            f"{judged} keys and leases judged, {undecided} too hard")
+            f"{judged} keys and leases judged")
 
 
 def trial(options, tap, count, seed, quota=None):

@@ -241,6 +241,32 @@ static void key_put_again_outlives_its_old_lease(void **state)
     wrong_at(2);
 }
 
+/* Concurrent puts, of which reads show the order. `revision`: of the first one in that order; each
+ * following one is higher by `by`. */
+static enum bw_linear_judgement judge_puts(unsigned count, int64_t revision, int64_t by)
+{
+    struct bw_history_verdict verdict;
+    for (unsigned i = 0; i < count; i++) {
+        struct bw_history_op *op = note(BW_HISTORY_PUT, 1, 10000);
+        op->value = A + i;
+        op->revision = revision + by * (int64_t)(count - i);
+    }
+    for (unsigned i = count; i-- > 0;)
+        get(A + i, 10 * (bw_time)(count - i), 10 * (bw_time)(count - i) + 1);
+    assert_int_equal(bw_history_judge(&history, 2000, &verdict), 0);
+    bw_history_clear(&history);
+    return verdict.linear.judgement;
+}
+
+static void revisions_shorten_the_search_but_decide_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(judge_puts(24, 0, 0), BW_LINEAR_UNDECIDED);
+    assert_int_equal(judge_puts(24, 1, 1), BW_LINEAR_RIGHT);
+    assert_int_equal(judge_puts(5, 0, 0), BW_LINEAR_RIGHT);
+    assert_int_equal(judge_puts(5, 100, -1), BW_LINEAR_RIGHT); /* misleading revisions */
+}
+
 static void revisions_never_decrease_across_keys(void **state)
 {
     (void)state;
@@ -317,6 +343,7 @@ int main(void)
         cmocka_unit_test(version_counts_puts_and_restarts_after_delete),
         cmocka_unit_test(lease_ends_once_and_deletes_its_keys),
         cmocka_unit_test(key_put_again_outlives_its_old_lease),
+        cmocka_unit_test(revisions_shorten_the_search_but_decide_nothing),
         cmocka_unit_test(revisions_never_decrease_across_keys),
         cmocka_unit_test(random_histories_are_right_and_changed_ones_are_wrong),
     };
