@@ -27,9 +27,9 @@ void bw_ages_deinit(struct bw_ages *ages)
     *ages = (struct bw_ages){0};
 }
 
-/* True if the row is the leadership of the record. A history does not name its store, so the request
- * decides where both know it. Without a token and a request, the row must be the newest one of its
- * election, and its end unknown. */
+/* True if the row is the leadership of the record. A history does not name its store, so the
+ * request decides where both know it. Without a token and a request, the row must be the newest one
+ * of its election, and its end unknown. */
 static bool is_leadership(const struct bw_past *past, bool newest,
                           const struct bw_store_record *record)
 {

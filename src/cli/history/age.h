@@ -1,8 +1,8 @@
 /* How long the present leader of an election has led, from the local history of this host.
  *
- * Stores do not keep the time at which a leadership began. A candidate of this host that ran at that
- * time has written it to the history, by the wall clock of this host. So an age is the difference of
- * two readings of one clock; it is for display, and nothing is decided by it. */
+ * Stores do not keep the time at which a leadership began. A candidate of this host that ran at
+ * that time has written it to the history, by the wall clock of this host. So an age is the
+ * difference of two readings of one clock; it is for display, and nothing is decided by it. */
 #ifndef BW_CLI_HISTORY_AGE_H
 #define BW_CLI_HISTORY_AGE_H
 

@@ -20,7 +20,7 @@
 #define SCHEMA_VERSION  2
 #define SCHEMA_OLDEST   1 /* upgraded when it is opened */
 #define OPEN_TIMEOUT_NS (5 * BW_SEC)
-/* How long a reader waits until a writer that just opens, changes or closes the database is done. */
+/* How long a reader waits for a writer that just opens, changes or closes the database. */
 #define COPY_TIMEOUT_NS (500 * BW_MS)
 /* Databases up to this size are checked for damage on every open: that is as fast as opening
  * them. */

@@ -45,8 +45,8 @@ struct bw_sqlite_db {
 };
 
 /* Opens an existing file; an empty one is initialised. Rejects, without changing it, a file that is
- * not ours, damaged, read-only or of a newer schema. With paths->readonly, opens it for reading, or a
- * copy of it if no process has it open. Returns an enum bw_error and a line. */
+ * not ours, damaged, read-only or of a newer schema. With paths->readonly, opens it for reading, or
+ * a copy of it if no process has it open. Returns an enum bw_error and a line. */
 int bw_sqlite_db_open(struct bw_sqlite_db *db, char *why);
 /* True if the handle is open and does not show an outdated copy. */
 bool bw_sqlite_db_is_current(const struct bw_sqlite_db *db);

@@ -12,8 +12,8 @@
  *     coarse clock, and the copy begins only when that clock is past them.
  *
  * bw_sqlite_snapshot_is_current compares the same before each transaction. The copy does not change
- * within a transaction. Assumption: the wall clock is not set back to a file time at the moment of a
- * write. */
+ * within a transaction. Assumption: the wall clock is not set back to a file time at the moment of
+ * a write. */
 #ifndef BW_STORE_SQLITE_SNAPSHOT_H
 #define BW_STORE_SQLITE_SNAPSHOT_H
 
@@ -29,8 +29,9 @@ struct bw_sqlite_snapshot {
     struct stat file; /* when the copy was made */
 };
 
-/* Reads the database into *bytes, from sqlite3_malloc64; the caller frees it. Returns 0, BW_EBUSY if a
- * writer has it open or has just changed it, BW_ELIMIT if it is too large, or another error. */
+/* Reads the database into *bytes, from sqlite3_malloc64; the caller frees it. Returns 0, BW_EBUSY
+ * if a writer has it open or has just changed it, BW_ELIMIT if it is too large, or another
+ * error. */
 int bw_sqlite_snapshot_read(struct bw_sqlite_snapshot *snapshot,
                             const struct bw_sqlite_paths *paths, unsigned char **bytes,
                             size_t *size);

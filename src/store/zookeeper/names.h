@@ -46,10 +46,10 @@ void bw_zk_paths_make(struct bw_zk_paths *paths, const char *base, const char *e
 /* Writes BASE/.bellwether/NAME/PREFIX plus the escaped `rest`, a candidate's id or a GUID. */
 void bw_zk_side_path(char out[BW_ZK_PATH_MAX + 1], const struct bw_zk_paths *paths,
                      const char *prefix, const char *rest);
-/* Writes BASE/.bellwether, which has a child per election that a Bellwether candidate has entered. */
+/* Writes BASE/.bellwether, which has a child per election that a Bellwether candidate entered. */
 void bw_zk_side_root(char out[BW_ZK_PATH_MAX + 1], const char *base);
-/* Reads the name of the election that has this child of BASE or of BASE/.bellwether. Returns false if
- * no election has it. */
+/* Reads the name of the election that has this child of BASE or of BASE/.bellwether. Returns false
+ * if no election has it. */
 bool bw_zk_election_of(char out[BW_ELECTION_NAME_MAX + 1], const char *base, const char *child);
 /* Returns false with a line in why[] if ZooKeeper would reject this path. */
 bool bw_zk_base_check(const char *base, char *why);
