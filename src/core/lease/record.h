@@ -36,8 +36,13 @@ enum bw_store_trait {
      * lease. */
     BW_STORE_OBSERVED = 2,
     BW_STORE_NOTIFIES = 4, /* WATCH is answered without polling */
-    BW_STORE_QUEUE = 8,    /* candidates are elected in order (otherwise they race) */
-    BW_STORE_LISTS = 16,   /* LIST works */
+    /* Candidates are elected in order (otherwise they race). ACQUIRE adds a candidate to the queue.
+     * If the record is free, the ACQUIRE of the first in the queue is DONE, and any other one is
+     * REFUSED. Exception: the first one is REFUSED as well, with an earlier state of the record, if
+     * its server is behind or if peers have not elected it yet. A WATCH of that state's version is
+     * answered once that is over, and the next ACQUIRE is then DONE. */
+    BW_STORE_QUEUE = 8,
+    BW_STORE_LISTS = 16, /* LIST works */
     /* The store can prove that the holder is dead before its TTL is over. */
     BW_STORE_PROVES_DEATH = 32,
     BW_STORE_NOTES = 64, /* NOTE works */

@@ -10,6 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Longer than a server is behind; shorter than the TTL, because a holder that waits for orders does
+ * not renew. */
+#define CHANGE_MS 2000u
+
 void helper_start(struct helper *helper, const char *part, const char *election, const char *id)
 {
     int to[2], from[2];
@@ -87,15 +91,32 @@ static char next_order(void)
     return read(0, &order, 1) == 1 ? order : '\0';
 }
 
-/* g: send ACQUIRE and report the result; r: release. */
+/* Waits until the record no longer has this version. Returns false if it keeps it. */
+static bool await_change(struct client *client, const char *election, uint64_t version)
+{
+    struct bw_store_reply reply;
+    uint64_t watch = client_watch(client, election, version);
+    bool changed = client_wait(client, watch, CHANGE_MS, &reply);
+    if (!changed)
+        client->ops->cancel(client->store, watch);
+    return changed;
+}
+
+/* g: send ACQUIRE and report the result; w: the same after the record has changed; r: release. */
 static void race(struct client *client, const char *election)
 {
     bw_token token = 0;
+    uint64_t version = 0;
     report("ready", 0);
     for (char order; (order = next_order());) {
-        if (order == 'g') {
+        if (order == 'w' && !await_change(client, election, version)) {
+            report("unchanged", token);
+        } else if (order != 'r') {
             struct bw_store_reply reply = client_acquire(client, election, 0);
+            if (reply.outcome != BW_OUTCOME_DONE && reply.outcome != BW_OUTCOME_REFUSED)
+                fprintf(stderr, "# ACQUIRE: outcome %d: %s\n", (int)reply.outcome, reply.why);
             token = reply.record.token;
+            version = reply.record.version;
             report(reply.outcome == BW_OUTCOME_DONE      ? "won"
                    : reply.outcome == BW_OUTCOME_REFUSED ? "lost"
                                                          : "unanswered",
