@@ -3,10 +3,11 @@
 
     soak.py BELLWETHER WITNESS SERVE_CRASH [--seconds N] [--seed N]
 
-Three elections run at the same time, with three candidates each: on sqlite, on a cluster of three nodes of `serve`, and among
-three peers. Each candidate is a host of its own: it has its own drain directory. A random action follows the other: kill a
-candidate, stop it for a while, resign, drain and undrain a host, upgrade a host (drain, replace the program, restart, undrain),
-kill a node of `serve`, run short-lived commands.
+Four elections run at the same time, with three candidates each: on sqlite, on a cluster of three nodes of `serve`, among three
+peers, and of four shards among three other peers. Each candidate is a host of its own: it has its own drain directory. A random
+action follows the other: kill a candidate, stop it for a while, resign, drain and undrain a host, upgrade a host (drain, replace
+the program, restart, undrain), kill a node of `serve` or upgrade it (replace the program, SIGTERM, start), run short-lived
+commands.
 
 Candidate 1 of each election and node a of `serve` are never killed or restarted. Their memory (Private_Dirty) and descriptors
 are measured every few seconds, and the size of all data directories. The nodes run SERVE_CRASH, the program with small segments and
@@ -29,13 +30,18 @@ import time
 sys.dont_write_bytecode = True
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "system", "kit"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "system", "run"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "system", "peer"))
+import stall  # noqa: E402
 from peer_lib import PeerRoom  # noqa: E402
+from peer_shards import Shards  # noqa: E402
 from run_lib import HANG_S, Room, Tap, install, private_dirty_kb, wait_for  # noqa: E402
 from serve_lib import Cluster  # noqa: E402
 from store_lib import Place  # noqa: E402
 
 NAMES = ["1", "2", "3"]
 STEADY = "1"  # never killed, never restarted
+SHARDS = 4
 SAMPLE_S = 3.0
 GROWTH, SLACK_KB = 1.10, 1024  # of the median memory, from the second quarter to the last
 SLACK_FDS = 4
@@ -54,6 +60,13 @@ def disk_kb(*folders):
     return total
 
 
+def replace_program(program, name):
+    """Installs the same program again, as a package does it. `name`: no other thread uses it."""
+    fresh = f"{program}.{name}"
+    install(program, fresh)
+    os.rename(fresh, program)
+
+
 class Election:
     """Three candidates of one election. Each action ends when the candidates are as many as before."""
 
@@ -62,7 +75,7 @@ class Election:
         self.by_name = {}
         for candidate in NAMES:
             self.start(candidate)
-        room.started(1)
+        wait_for(self.led, pause=0.2)
 
     def drain_dir(self, name):
         return os.path.join(self.room.dir, "host-" + name)
@@ -72,7 +85,10 @@ class Election:
         if old:
             self.room.candidates.remove(old)
             os.unlink(old.errors)  # the log of an ended process
-        self.by_name[name] = self.room.candidate(name, options=["--drain-dir", self.drain_dir(name)])
+        self.by_name[name] = self.launch(name)
+
+    def launch(self, name):
+        return self.room.candidate(name, options=["--drain-dir", self.drain_dir(name)])
 
     def command(self, *words, codes=(0,)):
         done = subprocess.run([self.room.bellwether, *words], capture_output=True, text=True, check=False, timeout=4 * HANG_S)
@@ -114,10 +130,7 @@ class Election:
         name = self.any_other(rng)
 
         def replace():
-            program = self.room.bellwether
-            fresh = f"{program}.{self.name}"
-            install(program, fresh)
-            os.rename(fresh, program)
+            replace_program(self.room.bellwether, self.name)
             self.by_name[name].destroy()
             self.start(name)
         self.drained(name, replace)
@@ -135,30 +148,65 @@ class Election:
         getattr(self, rng.choice(["kill", "freeze", "resign", "drain", "upgrade", "look"]))(rng)
         self.actions += 1
 
+    def led(self):
+        """a leader"""
+        return bool(self.about("status", codes=(0, 1, 69, 75))) and self.room.starts()
+
+    def leaderships(self):
+        return len(self.room.starts())
+
     def ends_well(self):
         """Checks that a candidate leads, and the witness."""
-        def led():
-            """a leader at the end"""
-            return bool(self.about("status", codes=(0, 1, 69, 75))) and self.room.starts()
-        wait_for(led, pause=0.2)
+        wait_for(self.led, pause=0.2)
         self.room.judge()
         steady = self.by_name[STEADY]
         assert steady.process.poll() is None, f"{self.name}: the steady candidate has ended:\n{steady.text()[-2000:]}"
 
 
+class ShardElection(Election):
+    """Shards that are spread over the candidates; each shard has a witness of its own."""
+
+    def launch(self, name):
+        return self.room.peer(name)
+
+    def drain_dir(self, name):
+        return self.room.drain_dir(name)
+
+    def resign(self, rng):
+        self.about("resign", "--shard", str(rng.randrange(SHARDS)), codes=(0, 1, 66, 69, 75))
+
+    def led(self):
+        """a leader of each shard"""
+        return None not in self.room.owners()
+
+    def leaderships(self):
+        return sum(len(shard.starts()) for shard in self.room.shards)
+
+
 class Nodes:
-    """The nodes of `serve`: b and c are killed in turn, so that a majority always remains."""
+    """The nodes of `serve`: b and c are killed and upgraded in turn, so that a majority always remains."""
 
     def __init__(self, cluster):
         self.name, self.cluster, self.actions = "serve", cluster, 0
 
     def act(self, rng):
         node = self.cluster.nodes[rng.choice("bc")]
-        node.kill()
+        rng.choice([self.kill, self.upgrade])(node)
         time.sleep(rng.uniform(0, 2))
         node.start()
         time.sleep(rng.uniform(1, 5))
         self.actions += 1
+
+    @staticmethod
+    def kill(node):
+        node.kill()
+
+    def upgrade(self, node):
+        """As `systemctl restart` after an upgrade of the package."""
+        replace_program(self.cluster.bellwether, self.name)
+        node.process.terminate()
+        code = node.process.wait(HANG_S)
+        assert code == 0, f"{node.name}: exit {code} after SIGTERM: {node.tail()}"
 
 
 class Soak:
@@ -179,10 +227,10 @@ class Soak:
         self.cluster = Cluster(self.place, serve, options=["--auto-compaction-mode", "revision", "--auto-compaction-retention", "200"])
         hosts = ",".join(map(self.cluster.at, "abc"))
         rooms = [("sqlite", Room(self.program, witness)), ("bellwether", Room(self.program, witness, ttl="5s", store=f"bellwether://{hosts}/soak")),
-                 ("peer", PeerRoom(self.program, witness))]
+                 ("peer", PeerRoom(self.program, witness)), ("shards", Shards(self.program, witness, size=3, shards=SHARDS))]
         for _, room in rooms:  # Candidate keeps no BELLWETHER_ variable of this program
             room.env["BELLWETHER_MODULES"] = os.environ["BELLWETHER_MODULES"]
-        self.elections = [Election(name, room) for name, room in rooms]
+        self.elections = [(ShardElection if name == "shards" else Election)(name, room) for name, room in rooms]
         self.actors = [*self.elections, Nodes(self.cluster)]
 
     def loop(self, actor):
@@ -204,7 +252,7 @@ class Soak:
             row[name + " descriptors"] = len(os.listdir(f"/proc/{pid}/fd"))
         stores = [e.room.dir for e in self.elections]
         row["disk"] = disk_kb(*(os.path.join(self.place.dir, n) for n in "abc"),
-                              *(os.path.join(stores[2], f"data{n}") for n in NAMES)) + disk_kb(stores[0] + "/elections.db.d")
+                              *(os.path.join(store, f"data{n}") for store in stores[2:] for n in NAMES)) + disk_kb(stores[0] + "/elections.db.d")
         row["disk"] += sum(os.path.getsize(os.path.join(stores[0], f)) // 1024 for f in os.listdir(stores[0]) if f.startswith("elections.db"))
         self.samples.append(row)
 
@@ -256,13 +304,13 @@ def main():
         soak.run(given.seconds)
         for actor in soak.actors:
             tap.comment(f"{actor.name}: {actor.actions} actions" +
-                        (f", {len(actor.room.starts())} leaderships" if isinstance(actor, Election) else ""))
+                        (f", {actor.leaderships()} leaderships" if isinstance(actor, Election) else ""))
         tap.result(not soak.failures, "every action ends as it must", "\n".join(soak.failures))
         for election in soak.elections:
             try:
                 election.ends_well()
                 tap.result(True, f"{election.name}: never two leaders at once, and one in the end")
-            except AssertionError as why:
+            except (AssertionError, stall.Violation) as why:
                 tap.result(False, f"{election.name}: never two leaders at once, and one in the end", f"{why}\n{election.room.story()}")
         for key, early, late, limit in soak.figures() if len(soak.samples) >= 8 else ():
             unit = "" if key.endswith("descriptors") else " KB"
