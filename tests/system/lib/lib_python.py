@@ -453,6 +453,32 @@ job("a")
 
 
 @test
+def wheel_installs_offline_and_has_the_types(place):
+    """The wheel of the source, built and installed without a network by Debian's pip, and used from there."""
+    python, source, wheels, target = "/usr/bin/python3", place.path("source"), place.path("wheels"), place.path("installed")
+    found = tool(python, "-c", "import setuptools, wheel, pip")
+    if not found or found.returncode != 0:
+        raise Skip("Debian's python3-pip, python3-setuptools or python3-wheel is not installed")
+    shutil.copytree(PYTHON, source, ignore=shutil.ignore_patterns("__pycache__"))  # the build writes beside the source
+    pip = [python, "-m", "pip", "--isolated", "--no-input", "--disable-pip-version-check", "--no-cache-dir"]
+    for words in (["wheel", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", wheels, source],
+                  ["install", "--no-index", "--no-deps", "--find-links", wheels, "--target", target, "bellwether"]):
+        done = tool(*pip, *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+    names = sorted(name for name in os.listdir(os.path.join(PYTHON, "bellwether")) if name != "__pycache__")
+    assert sorted(name for name in os.listdir(os.path.join(target, "bellwether")) if name != "__pycache__") == names
+    assert "py.typed" in names
+    script = """
+import bellwether, importlib.metadata
+with bellwether.Leader(%r, "wheel") as lead:
+    print(bellwether.__file__, importlib.metadata.version("bellwether"), lead.token)
+""" % place.store
+    done = subprocess.run([python, "-c", script], text=True, capture_output=True, check=False, timeout=HANG_S, cwd=place.dir,
+                          env={**os.environ, "PYTHONPATH": target})
+    assert done.stdout.split() == [os.path.join(target, "bellwether", "__init__.py"), bellwether.library_version(), "1"], done
+
+
+@test
 def versions_of_package_and_library_are_equal(_):
     with open(os.path.join(PYTHON, "pyproject.toml"), encoding="utf-8") as file:
         version = re.search(r'^version = "(.*)"$', file.read(), re.M).group(1)
