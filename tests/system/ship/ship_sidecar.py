@@ -5,16 +5,18 @@
 
 The main container runs its script by sh, with the machine's wget; only the address of the sidecar differs."""
 import http.server
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 from run_lib import HANG_S, free_ports, wait_for  # noqa: E402
-from store_lib import Place, Suite, program  # noqa: E402
+from store_lib import Place, Suite, listens, program  # noqa: E402
 
 sys.path.append("/usr/lib/python3/dist-packages")  # Debian's python3-yaml, for a Python from elsewhere
 import yaml  # noqa: E402
@@ -31,10 +33,17 @@ contexts: [{name: here, context: {cluster: c, user: u, namespace: batch}}]
 """
 
 
+def folder(name):
+    return os.path.join(SOURCE, "packaging", "kubernetes", name)
+
+
+def objects(name):
+    done = subprocess.run([program("kubectl", "kubernetes-client"), "kustomize", folder(name)], capture_output=True, text=True, timeout=120, check=True)
+    return list(yaml.safe_load_all(done.stdout))
+
+
 def manifests():
-    done = subprocess.run([program("kubectl", "kubernetes-client"), "kustomize", os.path.join(SOURCE, "packaging", "kubernetes", "sidecar")],
-                          capture_output=True, text=True, timeout=120, check=True)
-    return {item["kind"]: item for item in yaml.safe_load_all(done.stdout)}
+    return {item["kind"]: item for item in objects("sidecar")}
 
 
 def containers():
@@ -80,24 +89,37 @@ class Pods:
         self.start("sidecar-" + name, [suite.bellwether, "run", *words], KUBECONFIG=config)
 
 
-def api_server(place, pods):
-    port = free_ports()[0]
-    pods.start("api", [sys.executable, os.path.join(SOURCE, "tests", "system", "store", "kube_standin.py"), str(port),
-                       os.path.join(place.dir, "leases")])
-    return place.file("kubeconfig", KUBECONFIG % port)
+class ApiServer:
+    """The stand-in. `config`: its kubeconfig."""
+
+    def __init__(self, place, pods):
+        self.port = free_ports()[0]
+        pods.start("api", [sys.executable, os.path.join(SOURCE, "tests", "system", "store", "kube_standin.py"), str(self.port),
+                           os.path.join(place.dir, "leases")])
+        self.config = place.file("kubeconfig", KUBECONFIG % self.port)
+        wait_for(lambda: listens(self.port), HANG_S, 0.02)
+
+    def order(self, what, **given):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/standin/{what}", method="POST", data=json.dumps(given).encode())
+        with urllib.request.urlopen(request, timeout=HANG_S) as answer:
+            return json.load(answer)
+
+
+def tokens_of(pods, name):
+    return [int(token) for token in re.findall(r"^leader work with token (\d+)$", pods.text(name), re.M)]
 
 
 @suite.test
 def one_pod_works_and_another_follows_with_a_higher_token():
     program("wget", "wget")
     with Place("sidecar") as place, Pods(place) as pods:
-        config = api_server(place, pods)
+        server = ApiServer(place, pods)
         for name, port in zip("ab", free_ports(2)):
-            pods.sidecar(name, port, config)
+            pods.sidecar(name, port, server.config)
             pods.main(name, port)
 
         def tokens(name):
-            return [int(token) for token in re.findall(r"^leader work with token (\d+)$", pods.text(name), re.M)]
+            return tokens_of(pods, name)
         wait_for(lambda: tokens("a") or tokens("b"), HANG_S)
         first = "a" if tokens("a") else "b"
         other = "ab".replace(first, "")
@@ -142,6 +164,53 @@ def main_container_never_works_with_the_token_of_another_leader():
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def lead_with_role(rules):
+    """Two pods with these rules of a Role. Returns the requests that the API server refused until the second one has led."""
+    with Place("sidecar") as place, Pods(place) as pods:
+        server = ApiServer(place, pods)
+        server.order("role", rules=rules)
+        for name, port in zip("ab", free_ports(2)):
+            pods.sidecar(name, port, server.config)
+            pods.main(name, port)
+            if name == "a":
+                wait_for(lambda: tokens_of(pods, "a"), HANG_S)
+        wait_for(lambda: '"leader"' in pods.text("sidecar-b"), HANG_S)  # it waits, by a watch if the Role permits one
+        pods.end("a")
+        pods.end("sidecar-a")
+        wait_for(lambda: tokens_of(pods, "b"), HANG_S)
+        return server.order("log")["refused"]
+
+
+@suite.test
+def sidecar_leads_with_exactly_the_permissions_of_its_role():
+    program("wget", "wget")
+    rules = manifests()["Role"]["rules"]
+    assert lead_with_role(rules) == []
+    without = [{**rule, "verbs": [verb for verb in rule["verbs"] if verb != "watch"]} for rule in rules]
+    refused = lead_with_role(without)  # the check sees what the Role lacks
+    assert refused and all(verb == "watch" for verb, _ in refused), refused
+
+
+@suite.test
+def kubectl_applies_both_folders():
+    for name in ("sidecar", "serve"):
+        with Place("sidecar") as place, Pods(place) as pods:
+            server = ApiServer(place, pods)
+
+            def apply(server=server, name=name, place=place):
+                done = subprocess.run([program("kubectl", "kubernetes-client"), "apply", "-k", folder(name), "--validate=false"], capture_output=True,
+                                      text=True, timeout=120, check=False, env={**os.environ, "KUBECONFIG": server.config, "HOME": place.dir})
+                assert done.returncode == 0, done.stdout + done.stderr
+                return sorted(line.split()[-1] for line in done.stdout.splitlines())
+            wanted = sorted((item["apiVersion"], item["kind"], item["metadata"]["name"]) for item in objects(name))
+            assert apply() == ["created"] * len(wanted)
+            made = server.order("objects")["objects"]
+            assert sorted((item["apiVersion"], item["kind"], item["metadata"]["name"]) for item in made) == wanted, made
+            assert all(item["metadata"]["namespace"] == "batch" for item in made), made
+            # kubectl sends the selector of a PodDisruptionBudget again each time
+            assert set(apply()) <= {"unchanged", "configured"} and server.order("objects")["objects"] == made
 
 
 @suite.test

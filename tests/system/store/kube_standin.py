@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""A stand-in for a Kubernetes API server that serves only Leases of coordination.k8s.io/v1. It is NOT a real API server.
+"""A stand-in for a Kubernetes API server that serves Leases of coordination.k8s.io/v1. It is NOT a real API server.
 
     kube_standin.py PORT DATA [--token FILE] [--tls CERT KEY CA] [--history N]
 
 It handles Leases as a real one does: resourceVersions from one counter, conflicts (409), field validation (422), strict
 micro-times (400), watches with bookmarks and a bounded history (410), authentication (401, 403), 404, 415. The file DATA keeps
-what was written across a kill. Tests inject faults by POST /standin/ORDER, with JSON:
+what was written across a kill. Objects of the other kinds in KINDS can be created and read, so that `kubectl apply` works; they are
+kept as they are, unchecked, and do nothing. Tests inject faults by POST /standin/ORDER, with JSON:
 
     fail      {"status": 429, "count": 3, "seconds": 2, "methods": ["PUT"], "retry_after": 1, "after": false}   returns this
               status; with "after" the request is executed first
@@ -13,8 +14,10 @@ what was written across a kill. Tests inject faults by POST /standin/ORDER, with
     letters   {"on": true}             resourceVersions that are not numbers
     deny      {"namespace": "x"}       403 for a namespace
     verbs     {"lacks": ["watch"]}     403 for these verbs: the Role does not permit them
+    role      {"rules": [...]}         403 for what these rules of a Role do not permit on Leases, also by resourceNames
     silence   {"on": true}             watches stay open and send nothing
-    log       {}                       -> requests so far: [method, path, query, body]"""
+    log       {}                       -> requests so far: [method, path, query, body], and those answered with 403: [verb, name]
+    objects   {}                       -> the objects of other kinds"""
 import asyncio
 import base64
 import json
@@ -36,13 +39,37 @@ SPEC = {"holderIdentity": str, "leaseDurationSeconds": int, "leaseTransitions": 
 ANNOTATIONS_MAX = 256 * 1024
 
 
-GROUP = {"groupVersion": "coordination.k8s.io/v1", "version": "v1"}
-DISCOVERY = {  # as much as kubectl requests
-    "/api": {"kind": "APIVersions", "versions": []},
-    "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": [
-        {"name": "coordination.k8s.io", "versions": [GROUP], "preferredVersion": GROUP}]},
-    "/apis/coordination.k8s.io/v1": {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "coordination.k8s.io/v1", "resources": [
-        {"name": "leases", "singularName": "lease", "namespaced": True, "kind": "Lease", "verbs": ["get", "list", "patch"]}]}}
+KINDS = {  # other kinds, by group and plural
+    ("", "v1"): {"serviceaccounts": "ServiceAccount", "services": "Service", "configmaps": "ConfigMap"},
+    ("rbac.authorization.k8s.io", "v1"): {"roles": "Role", "rolebindings": "RoleBinding"},
+    ("apps", "v1"): {"deployments": "Deployment", "statefulsets": "StatefulSet"},
+    ("policy", "v1"): {"poddisruptionbudgets": "PodDisruptionBudget"},
+    ("networking.k8s.io", "v1"): {"networkpolicies": "NetworkPolicy"},
+}
+OBJECTS = re.compile(r"/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+)/(?P<version>[^/]+))/namespaces/(?P<namespace>[^/]+)/(?P<plural>[a-z]+)"
+                     r"(?:/(?P<name>[^/]+))?$")
+
+
+def discovery():
+    """As much as kubectl requests: path -> answer."""
+    def resources(version, kinds, verbs):
+        return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": [
+            {"name": plural, "singularName": kind.lower(), "namespaced": True, "kind": kind, "verbs": verbs} for plural, kind in kinds.items()]}
+
+    groups, answers = [], {"/api": {"kind": "APIVersions", "versions": ["v1"]}}
+    every = {**KINDS, ("coordination.k8s.io", "v1"): {"leases": "Lease"}}
+    for (group, version), kinds in every.items():
+        name = f"{group}/{version}" if group else version
+        verbs = ["get", "list", "patch"] if group == "coordination.k8s.io" else ["get", "create"]
+        answers[f"/apis/{name}" if group else f"/api/{name}"] = resources(name, kinds, verbs)
+        if group:
+            groups.append({"name": group, "versions": [{"groupVersion": name, "version": version}],
+                           "preferredVersion": {"groupVersion": name, "version": version}})
+    answers["/apis"] = {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+    return answers
+
+
+DISCOVERY = discovery()
 
 
 class Fault(Exception):
@@ -244,10 +271,21 @@ def too_old(number, oldest):
     return Fault(410, "Expired", f"too old resource version: {number} ({oldest})")
 
 
+def merge(into, patch):
+    """A patch without directives, into an object without lists of objects."""
+    for key, value in patch.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            merge(into[key], value)
+        else:
+            into[key] = value
+    return into
+
+
 class Server:
     def __init__(self, leases, token_file, history):
         self.leases, self.token_file, self.history = leases, token_file, history
         self.fail, self.denied, self.lacks, self.silent, self.log = None, set(), set(), False, []
+        self.rules, self.refused, self.objects = None, [], {}
 
     # ---- HTTP ----
 
@@ -297,7 +335,8 @@ class Server:
             return
         match = LEASES.match(path)
         if not match:
-            raise Fault(404, "NotFound", "the server could not find the requested resource")
+            self.answer(writer, *self.other(method, path, body))
+            return
         namespace, name = match.groups()
         if not LABEL.match(namespace) or len(namespace) > 63:
             raise Fault(404, "NotFound", f'namespaces "{namespace}" not found')
@@ -320,8 +359,44 @@ class Server:
         verb = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}.get(method)
         if not verb:
             verb = "get" if name else "watch" if query.get("watch") in ("1", "true") else "list"
-        if verb in self.lacks:
+        if verb in self.lacks or not self.permits(verb, name, query):
+            self.refused.append([verb, name])
             raise Fault(403, "Forbidden", f'leases.coordination.k8s.io is forbidden: User "tester" cannot {verb} resource "leases"')
+
+    def permits(self, verb, name, query):
+        """As RBAC: a rule with names permits a list or a watch only with a fieldSelector of such a name, and no create."""
+        if self.rules is None:
+            return True
+        name = name or self.wanted(query)
+        return any("leases" in rule["resources"] and "coordination.k8s.io" in rule["apiGroups"] and verb in rule["verbs"] and
+                   ("resourceNames" not in rule or (verb != "create" and name in rule["resourceNames"])) for rule in self.rules)
+
+    def other(self, method, path, body):
+        """Creates, reads or merges an object of another kind."""
+        parts = OBJECTS.match(path)
+        kind = KINDS.get((parts["group"] or "", parts["core"] or parts["version"]), {}).get(parts["plural"]) if parts else None
+        if not kind:
+            raise Fault(404, "NotFound", "the server could not find the requested resource")
+        if method == "GET" and parts["name"]:
+            if path not in self.objects:
+                raise Fault(404, "NotFound", f'{parts["plural"]} "{parts["name"]}" not found', name=parts["name"])
+            return 200, self.objects[path]
+        if method == "PATCH" and path in self.objects:
+            return 200, merge(self.objects[path], json.loads(body))
+        if method != "POST" or parts["name"]:
+            raise Fault(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        try:
+            made = json.loads(body)
+            key = path + "/" + made["metadata"]["name"]
+        except (ValueError, KeyError, TypeError) as why:
+            raise bad(f"not an object: {why}") from why
+        if made.get("kind") != kind:
+            raise bad(f"the object provided is unrecognized (must be of type {kind})")
+        if key in self.objects:
+            raise Fault(409, "AlreadyExists", f"{key} already exists")
+        made["metadata"].update(uid=str(uuid.uuid4()), resourceVersion=str(len(self.objects) + 1), namespace=parts["namespace"])
+        self.objects[key] = made
+        return 201, made
 
     def authenticate(self, headers):
         if not self.token_file:
@@ -356,10 +431,14 @@ class Server:
             self.denied.add(given["namespace"])
         elif what == "verbs":
             self.lacks = set(given["lacks"])
+        elif what == "role":
+            self.rules = given["rules"]
+        elif what == "objects":
+            return {"objects": list(self.objects.values())}
         elif what == "silence":
             self.silent = given["on"]
         elif what == "log":
-            return {"log": self.log, "watches": len(self.leases.watchers)}
+            return {"log": self.log, "watches": len(self.leases.watchers), "refused": self.refused}
         return {}
 
     # ---- Leases ----
