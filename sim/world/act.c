@@ -82,6 +82,7 @@ static void notify_work_dead(struct bw_sim *sim, bw_node id, uint32_t election, 
                              .node = bw_sim_id_of(sim, id),
                              .election = (uint16_t)election,
                              .alone = true,
+                             .runs = !sim->nodes[id].leaving,
                              .handed = sim->nodes[id].ending == BW_SIM_HANDS_OVER,
                              .dead_term = delay ? term : 0};
     for (bw_node other = 1; other <= sim->cap; other++) {

@@ -36,15 +36,15 @@ static bw_term newest_term(const struct bw_peer *p, uint32_t election, bw_node n
     return term;
 }
 
-static void confirm_death(struct bw_peer *p, uint32_t election, bw_node node, bw_term term,
-                          bool handed)
+static void confirm_death(struct bw_peer *p, uint32_t election, const struct peer_death *death)
 {
     struct bw_event event = {.kind = BW_EVENT_CONFIRMED_DEAD,
-                             .node = node,
+                             .node = death->node,
                              .election = (uint16_t)election,
                              .alone = true,
-                             .handed = handed,
-                             .dead_term = term};
+                             .runs = death->runs,
+                             .handed = death->handed,
+                             .dead_term = death->term};
     peer_step(p, &event);
 }
 
@@ -74,11 +74,16 @@ void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_deat
 {
     bw_node node = death->node;
     uint32_t election = death->election;
+    struct peer_death found = {.node = node,
+                               .term = death->term,
+                               .runs = death->incarnation == 0,
+                               .handed = handed,
+                               .wait = DEATH_AGAIN_NS};
     if (from != node || election >= p->elections)
         return;
     if (newest_term(p, election, node) > death->term) {
         if (p->raft && death->term > 0)
-            confirm_death(p, election, node, death->term, handed);
+            confirm_death(p, election, &found);
         return;
     }
     note_death(p, death);
@@ -86,12 +91,9 @@ void peer_answer_dead(struct bw_peer *p, bw_node from, const struct bw_peer_deat
         peer_claims_killed(p, election, node, death->term);
     else
         bw_claims_end(&p->election[election].claims, node, death->term);
-    p->election[election].death = (struct peer_death){.node = node,
-                                                      .term = death->term,
-                                                      .handed = handed,
-                                                      .again_at = bw_clock_boot() + DEATH_AGAIN_NS,
-                                                      .wait = DEATH_AGAIN_NS};
-    confirm_death(p, election, node, death->term, handed);
+    found.again_at = bw_clock_boot() + DEATH_AGAIN_NS;
+    p->election[election].death = found;
+    confirm_death(p, election, &found);
 }
 
 /* Members learn of a death at different times. A candidate that asked for votes or promises before
@@ -103,14 +105,14 @@ void peer_death_tick(struct bw_peer *p, bw_time now)
         struct peer_death *death = &p->election[e].death;
         if (death->node == BW_NODE_NONE || now < death->again_at)
             continue;
-        bw_node node = death->node;
-        bool over = death->wait > DEATH_AGAIN_MAX_NS || newest_term(p, e, node) > death->term;
+        bool over =
+            death->wait > DEATH_AGAIN_MAX_NS || newest_term(p, e, death->node) > death->term;
         death->wait *= 2;
         death->again_at = now + death->wait;
         if (over)
             death->node = BW_NODE_NONE;
         else
-            confirm_death(p, e, node, death->term, death->handed);
+            confirm_death(p, e, death);
     }
 }
 

@@ -53,7 +53,8 @@ struct peer_led { /* the newest term in which we knew `node` as leader */
 struct peer_death {
     bw_node node;           /* the leader; BW_NODE_NONE: no death to repeat */
     bw_term term;           /* the work under terms up to this one is dead */
-    bool handed;            /* `node` itself runs, and hands over to a successor that it names */
+    bool runs;              /* `node` itself reported it, not its guardian */
+    bool handed;            /* it hands over to a successor that a user named */
     bw_time again_at, wait; /* next repetition, and the interval before it */
 };
 

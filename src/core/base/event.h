@@ -83,8 +83,11 @@ struct bw_event {
     uint16_t election;
     /* CONFIRMED_DEAD: only the node's work in `election` is dead; false: all its work is */
     bool alone;
-    /* CONFIRMED_DEAD with `alone`: the node itself reports the death, keeps running, and transfers
-     * leadership to a successor it names; no other member starts an election */
+    /* CONFIRMED_DEAD with `alone`: the node itself reports the death. It keeps running, and hands
+     * over if it leads, so electors without promises must not start an election */
+    bool runs;
+    /* CONFIRMED_DEAD with `runs`: it transfers leadership to a successor that a user named, so no
+     * member starts an election */
     bool handed;
     /* CONFIRMED_DEAD: covers the work of terms up to this one; 0: of all terms */
     bw_term dead_term;

@@ -231,13 +231,13 @@ static void step_numbered(struct bw_instance *self, uint32_t election, const str
         bw_actions_trace(actions, BW_TRACE_IGNORED_NOT_A_MEMBER, event->node, election, 0);
 }
 
-/* A leader that hands over to a named successor is not dead. An elector without promises would take
- * it for dead and elect another member before the successor acts. So only electors with promises
- * get the event: it frees their members from the promise. */
+/* A leader that resigns or hands over is not dead. An elector without promises would take it for
+ * dead and elect another member before the successor acts, for example one that resigned before. So
+ * only electors with promises get the event: it frees their members from the promise. */
 static void step_dead_work(struct bw_instance *self, const struct bw_event *event,
                            struct bw_actions *actions)
 {
-    bool useless = event->handed && event->election < self->count &&
+    bool useless = event->runs && event->election < self->count &&
                    !promises(self->electors[event->election].ops) &&
                    !BW_BUG(instance_takes_a_transfer_for_a_death);
     if (!useless)

@@ -622,7 +622,7 @@ static void on_confirmed_dead(struct guard *g, const struct bw_event *event,
         g->bound_until = event->now;
     if (g->state == CLAIMING)
         g->claim_at = event->now;
-    if (!event->handed || BW_BUG(guard_takes_a_transfer_for_a_death))
+    if (!event->runs || BW_BUG(guard_takes_a_transfer_for_a_death))
         step_inner(g, event, actions);
 }
 

@@ -403,8 +403,8 @@ static void step_counting_deaths(void *self, const struct bw_event *event,
     deaths += event->kind == BW_EVENT_CONFIRMED_DEAD;
 }
 
-/* The dead work of a leader that hands over is no reason for an election. */
-static void inner_elector_learns_of_deaths_but_not_of_handed_over_work(void **state)
+/* The dead work of a leader that runs is no reason for an election: it hands over. */
+static void inner_elector_learns_of_deaths_but_not_of_dead_work_of_a_node_that_runs(void **state)
 {
     (void)state;
     struct world w = {0};
@@ -414,7 +414,7 @@ static void inner_elector_learns_of_deaths_but_not_of_handed_over_work(void **st
     config.inner = &ops;
     assert_int_equal(bw_elect_guard.init(w.memory, &config), 0);
     deaths = 0;
-    step(&w, &(struct bw_event){.kind = BW_EVENT_CONFIRMED_DEAD, .node = 2, .handed = true});
+    step(&w, &(struct bw_event){.kind = BW_EVENT_CONFIRMED_DEAD, .node = 2, .runs = true});
     assert_int_equal(deaths, 0);
     step(&w, &(struct bw_event){.kind = BW_EVENT_CONFIRMED_DEAD, .node = 2});
     assert_int_equal(deaths, 1);
@@ -501,7 +501,7 @@ int main(void)
         cmocka_unit_test(observer_announces_each_epoch_of_a_leader_once),
         cmocka_unit_test(claims_are_repeated_until_a_quorum_has_answered),
         cmocka_unit_test(other_actions_of_the_inner_elector_keep_their_order),
-        cmocka_unit_test(inner_elector_learns_of_deaths_but_not_of_handed_over_work),
+        cmocka_unit_test(inner_elector_learns_of_deaths_but_not_of_dead_work_of_a_node_that_runs),
         cmocka_unit_test(refused_claimant_waits_exactly_without_a_latency),
         cmocka_unit_test(messages_that_carry_our_own_id_are_ignored),
         cmocka_unit_test(refusal_of_a_member_without_a_vote_does_not_delay_a_claim),

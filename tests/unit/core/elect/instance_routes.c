@@ -300,9 +300,9 @@ static void events_about_members_reach_all_modules(void **state)
     free(w.memory);
 }
 
-/* The work of one election is dead. A leader that hands over is alive, so an elector without
- * promises must not learn of it. */
-static void dead_work_reaches_its_own_elector_unless_it_was_handed_over(void **state)
+/* The work of one election is dead. A leader that resigns or hands over is alive, so an elector
+ * without promises must not learn of it. */
+static void dead_work_reaches_its_own_elector_unless_its_node_runs(void **state)
 {
     (void)state;
     struct world w;
@@ -313,7 +313,7 @@ static void dead_work_reaches_its_own_elector_unless_it_was_handed_over(void **s
     step(&w, dead);
     assert_int_equal(at(&w, 1)->steps, 1);
     assert_int_equal(at(&w, 0)->steps, 0);
-    dead.handed = true;
+    dead.runs = true;
     step(&w, dead);
     assert_int_equal(at(&w, 1)->steps, 1);
     w.ops.traits = 0; /* an elector with promises */
@@ -529,7 +529,7 @@ int main(void)
         cmocka_unit_test(messages_and_commands_reach_their_own_elector),
         cmocka_unit_test(sent_messages_carry_the_number_of_their_elector),
         cmocka_unit_test(events_about_members_reach_all_modules),
-        cmocka_unit_test(dead_work_reaches_its_own_elector_unless_it_was_handed_over),
+        cmocka_unit_test(dead_work_reaches_its_own_elector_unless_its_node_runs),
         cmocka_unit_test(timers_step_only_the_modules_that_are_due),
         cmocka_unit_test(each_elector_starts_with_its_own_record),
         cmocka_unit_test(without_a_detector_every_member_is_alive),
