@@ -7,15 +7,10 @@
 #define PROPOSE_NS (500 * BW_MS)
 #define SPELLS_MAX 8u /* times that a host becomes unable to lead */
 
-/* Where the highest rank leads, two members of high rank that are unable to lead hand over to each
- * other without end; under the guard, a group of `invitation` may be incomplete at each resignation
- * (seed 551): known limits (docs/concepts/testing.md). Without a detector, no node learns that one
- * whose death was confirmed has returned. */
+/* Without a detector, no node learns that one whose death was confirmed has returned. */
 bool bw_storm_may_be_unable(const struct bw_sim_config *config)
 {
-    return bw_storm_any_can_succeed(config->algorithm) &&
-           config->algorithm != &bw_sim_registry_ops &&
-           !(config->guard && config->algorithm == &bw_elect_invitation) &&
+    return config->algorithm != &bw_sim_registry_ops &&
            (config->detector || bw_sim_is_raft(config->algorithm));
 }
 

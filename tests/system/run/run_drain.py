@@ -304,5 +304,30 @@ def drained_peer_hands_over_and_still_votes(room):
         peers.judge()
 
 
+@test
+def drained_peers_that_come_first_in_rank_leave_leadership_to_the_last(room):
+    for algorithm in ("bully", "ring-list", "lowest-id"):
+        with PeerRoom(room.bellwether, room.witness, more=["--algorithm", algorithm, "--quorum"]) as peers:
+            hosts = {name: Host(peers, name) for name in peers.ports}
+            for name, host in hosts.items():
+                peers.candidate(name, options=host.options)
+            peers.all_alive(3)
+            ranks = "123" if algorithm == "lowest-id" else "321"
+
+            def first_leads(ranks=ranks):
+                """the first in rank to lead"""
+                return peers.agreed() == ranks[0]
+            wait_for(first_leads)
+            for name in ranks[:2]:
+                hosts[name].drain()
+
+            def last_leads(ranks=ranks):
+                """the peer that is not drained to run the command"""
+                leader = peers.candidates[int(ranks[2]) - 1]
+                return peers.agreed() == ranks[2] and leader.events("started") and leader.leads()
+            wait_for(last_leads, pause=0.1)
+            peers.judge()
+
+
 if __name__ == "__main__":
     main(TESTS)

@@ -81,18 +81,24 @@ bool bw_bully_ready(const void *memory, bw_node node)
 
 /* ---- rank ---- */
 
-bool bw_bully_outranks(const struct bw_bully *self, const struct bw_member_row *a,
-                       const struct bw_member_row *b)
+/* The rank without the flapping penalty, which members learn at different times. */
+static bool precedes(const struct bw_bully *self, const struct bw_member_row *a,
+                     const struct bw_member_row *b)
 {
     if (self->rules->lowest)
         return a->id < b->id;
+    return a->priority != b->priority ? a->priority > b->priority : a->id > b->id;
+}
+
+bool bw_bully_outranks(const struct bw_bully *self, const struct bw_member_row *a,
+                       const struct bw_member_row *b)
+{
+    bool by_stability = self->config.rank == BW_RANK_STABILITY && !self->rules->lowest;
     if (self->rules->classes && a->ordinary != b->ordinary)
         return b->ordinary;
-    if (self->config.rank == BW_RANK_STABILITY && a->penalty != b->penalty)
+    if (by_stability && a->penalty != b->penalty)
         return a->penalty < b->penalty;
-    if (a->priority != b->priority)
-        return a->priority > b->priority;
-    return a->id > b->id;
+    return precedes(self, a, b);
 }
 
 bool bw_bully_alive(const struct bw_bully *self, const struct bw_member_row *row)
@@ -111,6 +117,29 @@ bw_node bw_bully_best_other(const struct bw_bully *self)
             best = row;
     }
     return best ? best->id : BW_NODE_NONE;
+}
+
+/* Whether `a` has its turn before `b`, after this member. */
+static bool is_next(const struct bw_bully *self, const struct bw_member_row *a,
+                    const struct bw_member_row *b)
+{
+    const struct bw_member_row *me = bw_bully_me(self);
+    bool a_follows = precedes(self, me, a), b_follows = precedes(self, me, b);
+    return a_follows == b_follows ? precedes(self, a, b) : a_follows;
+}
+
+bw_node bw_bully_next_in_turn(const struct bw_bully *self)
+{
+    const struct bw_member_row *best = bw_bully_row(self, bw_bully_best_other(self));
+    const struct bw_member_row *me = bw_bully_me(self), *next = NULL;
+    for (uint32_t i = 0; best && i < self->members.count; i++) {
+        const struct bw_member_row *row = &self->members.at[i];
+        bool other_class = self->rules->classes && row->ordinary != best->ordinary;
+        if (row != me && !other_class && bw_bully_alive(self, row) &&
+            (!next || is_next(self, row, next)))
+            next = row;
+    }
+    return next ? next->id : BW_NODE_NONE;
 }
 
 /* ---- epoch ---- */

@@ -116,6 +116,11 @@ bool bw_bully_outranks(const struct bw_bully *self, const struct bw_member_row *
 bool bw_bully_alive(const struct bw_bully *self, const struct bw_member_row *row);
 /* The highest-ranked other member that is alive, or none. */
 bw_node bw_bully_best_other(const struct bw_bully *self);
+/* The next member that is alive, in order of rank; after the lowest comes the highest. Candidates
+ * hand over to candidates. A member that is unable to lead resigns again, so each gets its turn: if
+ * the highest always succeeded, two such members could hand over to each other without end. The
+ * order ignores the flapping penalty, which members learn at different times. */
+bw_node bw_bully_next_in_turn(const struct bw_bully *self);
 
 /* ---- epoch ---- */
 
@@ -177,9 +182,10 @@ bool bw_bully_outdated(struct bw_bully *self, const struct bw_message *msg, stru
 /* Called before a message is processed: records the sender's flapping penalty. Returns true if the
  * sender is a member. */
 bool bw_bully_receive(struct bw_bully *self, const struct bw_message *msg, struct bw_actions *out);
-/* RESIGN, TRANSFER and STOP at a leader. Other nodes ignore RESIGN and TRANSFER. */
-void bw_bully_hand_over(struct bw_bully *self, const struct bw_event *event,
-                        struct bw_actions *out);
+/* RESIGN, TRANSFER and STOP at a leader. Other nodes ignore RESIGN and TRANSFER. Returns the
+ * successor, or none. */
+bw_node bw_bully_hand_over(struct bw_bully *self, const struct bw_event *event,
+                           struct bw_actions *out);
 
 /* ---- the plain cascade, to which the variants fall back (bully.c) ---- */
 

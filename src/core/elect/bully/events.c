@@ -49,27 +49,46 @@ bool bw_bully_start(struct bw_bully *self, const struct bw_event *event, struct 
     return false;
 }
 
-void bw_bully_hand_over(struct bw_bully *self, const struct bw_event *event, struct bw_actions *out)
+/* Hands over to `node` if that member ranks next: any other would lose leadership at once. */
+static bw_node transfer(struct bw_bully *self, const struct bw_event *event, struct bw_actions *out)
 {
-    bool stop = event->kind == BW_EVENT_STOP;
-    bw_node successor = bw_bully_best_other(self);
-    if (stop) {
-        bw_bully_become_retired(self, bw_bully_leading(self) ? successor : BW_NODE_NONE,
-                                BW_LOSS_SHUT_DOWN, out);
-        return;
+    bw_node node = event->command.node, successor = bw_bully_best_other(self);
+    if (!bw_bully_leading(self) || node == self->config.self) {
+        bw_actions_trace(out, BW_TRACE_IGNORED_STATE, node, event->kind, self->state);
+        return BW_NODE_NONE;
     }
-    bool transfer = event->command.kind == BW_COMMAND_TRANSFER;
-    if (!bw_bully_leading(self) || (transfer && event->command.node == self->config.self)) {
+    if (node != successor) {
+        bw_actions_trace(out, BW_TRACE_IGNORED_RANK, node, successor, 0);
+        return BW_NODE_NONE;
+    }
+    bw_actions_trace(out, BW_TRACE_TRANSFER, successor, 0, 0);
+    bw_bully_become_retired(self, successor, BW_LOSS_TRANSFERRED, out);
+    return successor;
+}
+
+static bw_node resign(struct bw_bully *self, const struct bw_event *event, struct bw_actions *out)
+{
+    if (!bw_bully_leading(self)) {
         bw_actions_trace(out, BW_TRACE_IGNORED_STATE, event->command.node, event->kind,
                          self->state);
-    } else if (transfer && event->command.node != successor) {
-        /* Refused: any member but the next in rank would lose leadership at once. */
-        bw_actions_trace(out, BW_TRACE_IGNORED_RANK, event->command.node, successor, 0);
-    } else {
-        bw_actions_trace(out, BW_TRACE_TRANSFER, successor, 0, 0);
-        bw_bully_become_retired(self, successor, transfer ? BW_LOSS_TRANSFERRED : BW_LOSS_RESIGNED,
-                                out);
+        return BW_NODE_NONE;
     }
+    bw_node successor = BW_BUG(bully_resigns_to_the_highest) ? bw_bully_best_other(self)
+                                                             : bw_bully_next_in_turn(self);
+    bw_actions_trace(out, BW_TRACE_TRANSFER, successor, 0, 0);
+    bw_bully_become_retired(self, successor, BW_LOSS_RESIGNED, out);
+    return successor;
+}
+
+bw_node bw_bully_hand_over(struct bw_bully *self, const struct bw_event *event,
+                           struct bw_actions *out)
+{
+    if (event->kind != BW_EVENT_STOP)
+        return event->command.kind == BW_COMMAND_TRANSFER ? transfer(self, event, out)
+                                                          : resign(self, event, out);
+    bw_node successor = bw_bully_leading(self) ? bw_bully_best_other(self) : BW_NODE_NONE;
+    bw_bully_become_retired(self, successor, BW_LOSS_SHUT_DOWN, out);
+    return successor;
 }
 
 /* ---- suspicion, trust, membership ---- */
@@ -312,12 +331,12 @@ static void on_notice(struct bw_bully *self, const struct bw_message *msg, struc
     bw_bully_adopt(self, msg->term);
     bw_node failed = msg->bully.leader;
     const struct bw_member_row *from = bw_bully_row(self, msg->from);
-    bool report = failed == BW_NODE_NONE && bw_bully_outranks(self, from, bw_bully_me(self));
-    bool all = self->rules->may_succeed || self->rules->appoints || BW_NEVER(self->rules->lowest);
+    /* A higher-ranked leader resigned. Others above us may have resigned before it. */
+    bool resigned = failed == BW_NODE_NONE && bw_bully_outranks(self, from, bw_bully_me(self));
+    bool all = resigned || self->rules->may_succeed || self->rules->appoints ||
+               BW_NEVER(self->rules->lowest);
     self->failed = failed;
     bw_bully_lead(self, msg->term, all ? BW_TO_ALL : BW_TO_LOWER, out);
-    if (report && !all)
-        bw_bully_send_coordinator(self, msg->from, self->config.self, msg->term, out);
 }
 
 bool bw_bully_outdated(struct bw_bully *self, const struct bw_message *msg, struct bw_actions *out)

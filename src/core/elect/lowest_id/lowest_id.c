@@ -6,7 +6,8 @@
  * - A node that considers a member with a lower id alive takes that one as leader at once and waits
  *   for its announcement. If none arrives, it asks (ELECTION), and the leader repeats the
  *   announcement.
- * - A leader that resigned abstains while its successor leads: until the successor hands over, is
+ * - A leader that resigns hands over to the member with the next higher id, and after the highest
+ *   to the lowest. It abstains while its successor leads: until the successor hands over to it, is
  *   suspected, or asks it to lead.
  *
  * Model: a failure detector that is eventually right on all nodes. Nodes do not vote.
@@ -220,9 +221,11 @@ static void on_campaign(struct lowest *self, bw_node failed, struct bw_actions *
 static void on_hand_over(struct lowest *self, const struct bw_event *event, struct bw_actions *out)
 {
     struct bw_bully *base = &self->base;
-    bw_bully_hand_over(base, event, out);
+    bw_node successor = bw_bully_hand_over(base, event, out);
     if (!base->abstains)
         return;
+    if (successor != BW_NODE_NONE && successor < self->floor)
+        self->floor = successor;
     evaluate(self, out); /* the next member becomes leader in our view; it will announce itself */
 }
 

@@ -98,3 +98,15 @@ bw_node bw_ring_successor(const struct bw_ring *ring)
     }
     return best;
 }
+
+bw_node bw_ring_next_in_turn(const struct bw_ring *ring)
+{
+    bw_node next = BW_NODE_NONE;
+    for (uint32_t i = 0; i < ring->members.count; i++) {
+        const struct bw_member_row *row = &ring->members.at[i];
+        if (!row->suspect && bw_ring_outranks(ring, ring->self, row->id) &&
+            bw_ring_outranks(ring, row->id, next))
+            next = row->id;
+    }
+    return next ? next : bw_ring_successor(ring);
+}

@@ -250,10 +250,26 @@ static void send_verdict(struct bw_ring *ring, bw_node to, bw_node leader, bool 
     msg->ring = (struct bw_ring_part){.initiator = to, .best = leader, .hops = 1};
 }
 
+/* Hands over leadership to `to`, which announces it. If it stays silent, an election follows. */
+static void hand_over(struct bw_ring *ring, bw_node to, enum bw_loss reason, bw_time now,
+                      struct bw_actions *actions)
+{
+    become_leaderless(ring, reason, actions);
+    become_electing(ring, ring->durable.term + 1, now, actions);
+    ring->marked = true;
+    bw_actions_trace(actions, BW_TRACE_TRANSFER, to, 0, 0);
+    send_verdict(ring, to, to, true, actions);
+}
+
 void bw_ring_decide(struct bw_ring *ring, bw_node leader, bw_time now, struct bw_actions *actions)
 {
+    bw_node next = leader ? BW_NODE_NONE : bw_ring_next_in_turn(ring);
     ring->done = true;
-    if (leader == BW_NODE_NONE) {
+    if (next != BW_NODE_NONE && !BW_BUG(ring_last_to_resign_stays)) {
+        hand_over(ring, next, BW_LOSS_RESIGNED, now, actions);
+        return;
+    }
+    if (leader == BW_NODE_NONE) { /* alone */
         ring->withdrawn = false;
         leader = ring->self;
     }
@@ -500,17 +516,6 @@ static void on_leave(struct bw_ring *ring, const struct bw_event *event, struct 
 }
 
 /* ---- commands ---- */
-
-/* Hands over leadership to `to`, which announces it. If it stays silent, an election follows. */
-static void hand_over(struct bw_ring *ring, bw_node to, enum bw_loss reason, bw_time now,
-                      struct bw_actions *actions)
-{
-    become_leaderless(ring, reason, actions);
-    become_electing(ring, ring->durable.term + 1, now, actions);
-    ring->marked = true;
-    bw_actions_trace(actions, BW_TRACE_TRANSFER, to, 0, 0);
-    send_verdict(ring, to, to, true, actions);
-}
 
 static void on_stop(struct bw_ring *ring, bw_time now, struct bw_actions *actions)
 {

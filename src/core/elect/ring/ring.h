@@ -103,6 +103,9 @@ bool bw_ring_outranks(const struct bw_ring *ring, bw_node a, bw_node b);
 bool bw_ring_outranks_self(const struct bw_ring *ring, bw_node node);
 /* The highest-ranked other member that is not suspected, or none. */
 bw_node bw_ring_successor(const struct bw_ring *ring);
+/* The highest-ranked member that is not suspected and ranks below this one; after the lowest comes
+ * the highest. */
+bw_node bw_ring_next_in_turn(const struct bw_ring *ring);
 
 /* ---- ring.c: functions for the variants ---- */
 
@@ -118,8 +121,9 @@ bool bw_ring_circled(const struct bw_ring *ring, uint32_t hops);
 /* A higher-ranked candidate takes part in this round: a leader stops leading and waits for the
  * result. */
 void bw_ring_yield(struct bw_ring *ring, bw_node better, bw_time now, struct bw_actions *actions);
-/* The round is decided, and this node announces the result. BW_NODE_NONE: there is no candidate, so
- * this node leads. */
+/* The round is decided, and this node announces the result. BW_NODE_NONE: all members are
+ * withdrawn. Then the next one in turn leads, so that each one that is able to lead gets its
+ * turn. */
 void bw_ring_decide(struct bw_ring *ring, bw_node leader, bw_time now, struct bw_actions *actions);
 
 #endif

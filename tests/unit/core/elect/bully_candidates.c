@@ -127,9 +127,32 @@ static void highest_candidate_leads_after_a_partition_heals(void **state)
     pump_free(p);
 }
 
+static void candidates_hand_over_to_each_other_before_ordinary_members(void **state)
+{
+    (void)state;
+    static const bw_node leaders[] = {4, 5, 4};
+    struct pump *p = pump_new(&bw_elect_bully_candidates, 5, NULL);
+    for (bw_node id = 1; id <= 3; id++)
+        p->members[id - 1].ordinary = 1;
+    pump_boot_all(p, true, 5);
+    bw_node leader = 5;
+    for (unsigned turn = 0; turn < 3; turn++) {
+        pump_command(p, leader, BW_COMMAND_RESIGN, BW_NODE_NONE);
+        run_for(p, 100 * BW_MS);
+        leader = leaders[turn];
+        assert_all_follow(p, leader);
+    }
+    suspect(p, 4, 5); /* no other candidate is alive */
+    pump_command(p, 4, BW_COMMAND_RESIGN, BW_NODE_NONE);
+    run_for(p, PUMP_LATENCY);
+    assert_true(pump_status(p, 3).leading);
+    pump_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(candidates_hand_over_to_each_other_before_ordinary_members),
         cmocka_unit_test(three_live_candidates_of_nine_take_2c_plus_n_minus_2_messages),
         cmocka_unit_test(one_member_acts_when_several_detect_the_failure_at_once),
         cmocka_unit_test(next_member_acts_one_gap_later_when_the_first_is_dead),

@@ -67,6 +67,52 @@ static void resigned_leader_takes_part_when_its_successor_dies(void **state)
     pump_free(p);
 }
 
+static void repeated_resignations_reach_every_member(void **state)
+{
+    (void)state;
+    static const struct bw_elector_ops *const variants[] = {&bw_elect_bully, &bw_elect_bully_notify,
+                                                            &bw_elect_bully_next};
+    for (unsigned i = 0; i < 3; i++) {
+        struct pump *p = settled(variants[i], 5, 5);
+        bw_node leader = 5;
+        for (unsigned turn = 0; turn < 7; turn++) {
+            pump_command(p, leader, BW_COMMAND_RESIGN, BW_NODE_NONE);
+            run_for(p, 100 * BW_MS);
+            leader = leader == 1 ? 5 : leader - 1;
+            assert_all_follow(p, leader);
+        }
+        pump_free(p);
+    }
+}
+
+static void resigning_leader_skips_a_suspected_member(void **state)
+{
+    (void)state;
+    struct pump *p = settled(&bw_elect_bully, 5, 5);
+    suspect(p, 5, 4);
+    pump_command(p, 5, BW_COMMAND_RESIGN, BW_NODE_NONE);
+    run_for(p, PUMP_LATENCY);
+    assert_true(pump_status(p, 3).leading);
+    pump_free(p);
+}
+
+/* Members learn penalties at different times. With an order that depends on them, a few members
+ * could hand over to each other only. */
+static void order_of_turns_ignores_penalties(void **state)
+{
+    (void)state;
+    struct pump *p = pump_new(&bw_elect_bully, 4, NULL);
+    p->config.rank = BW_RANK_STABILITY;
+    pump_boot_all(p, true, 4);
+    struct bw_message msg = {.kind = BW_MSG_ALIVE, .from = 3, .to = 4};
+    msg.bully.penalty = 5;
+    pump_step(p, 4, (struct bw_event){.kind = BW_EVENT_MESSAGE, .node = 3, .msg = &msg});
+    pump_command(p, 4, BW_COMMAND_RESIGN, BW_NODE_NONE);
+    run_for(p, PUMP_LATENCY);
+    assert_true(pump_status(p, 3).leading);
+    pump_free(p);
+}
+
 static void a_lone_leader_that_resigns_leads_again(void **state)
 {
     (void)state;
@@ -227,6 +273,9 @@ int main(void)
         cmocka_unit_test(a_leader_that_left_is_replaced_at_once),
         cmocka_unit_test(resigned_leader_does_not_take_leadership_from_its_successor),
         cmocka_unit_test(resigned_leader_takes_part_when_its_successor_dies),
+        cmocka_unit_test(repeated_resignations_reach_every_member),
+        cmocka_unit_test(resigning_leader_skips_a_suspected_member),
+        cmocka_unit_test(order_of_turns_ignores_penalties),
         cmocka_unit_test(a_lone_leader_that_resigns_leads_again),
         cmocka_unit_test(a_transfer_goes_to_the_next_best_only),
         cmocka_unit_test(leader_resumes_when_its_hand_over_is_lost),

@@ -136,6 +136,35 @@ static void a_resigned_leader_follows_its_successor(void **state)
     pump_free(p);
 }
 
+static void lowest_id_ignores_stability(void **state)
+{
+    (void)state;
+    struct pump *p = pump_new(&bw_elect_lowest, 3, NULL);
+    p->config.rank = BW_RANK_STABILITY;
+    p->nodes[2].durable.starts = 9;
+    pump_boot_all(p, true, 1);
+    pump_command(p, 1, BW_COMMAND_RESIGN, BW_NODE_NONE);
+    run_for(p, 100 * BW_MS);
+    assert_all_follow(p, 2);
+    pump_free(p);
+}
+
+static void repeated_resignations_reach_every_member(void **state)
+{
+    (void)state;
+    struct pump *p = settled(&bw_elect_lowest, 4, 1);
+    bw_node leader = 1;
+    for (unsigned turn = 0; turn < 6; turn++) {
+        pump_command(p, leader, BW_COMMAND_RESIGN, BW_NODE_NONE);
+        assert_int_not_equal(pump_status(p, leader).leader, leader);
+        pump_command(p, leader, BW_COMMAND_RESIGN, BW_NODE_NONE); /* ignored: it follows now */
+        run_for(p, 100 * BW_MS);
+        leader = leader % 4 + 1;
+        assert_all_follow(p, leader);
+    }
+    pump_free(p);
+}
+
 /* A leader stepped down for a successor that lost this in a restart. It leads again as soon as the
  * successor asks. */
 static void a_resigned_leader_leads_again_when_its_successor_is_restarted_unnoticed(void **state)
@@ -224,6 +253,8 @@ int main(void)
         cmocka_unit_test(lowest_id_leads_after_a_partition_heals),
         cmocka_unit_test(a_stopping_leader_hands_over),
         cmocka_unit_test(a_resigned_leader_follows_its_successor),
+        cmocka_unit_test(lowest_id_ignores_stability),
+        cmocka_unit_test(repeated_resignations_reach_every_member),
         cmocka_unit_test(a_resigned_leader_leads_again_when_its_successor_is_restarted_unnoticed),
         cmocka_unit_test(a_question_from_before_the_resignation_does_not_undo_it),
         cmocka_unit_test(leadership_returns_to_a_resigned_leader),

@@ -413,11 +413,44 @@ static void next_rank_leads_after_a_resignation(void **state)
         assert_int_equal(p->nodes[5].last_loss, BW_LOSS_RESIGNED);
         pump_run(p, 9 * BW_SEC);
         assert_int_equal(pump_agreed(p), 4);
-        for (bw_node id = 4; id >= 1; id--)
-            pump_command(p, p->nodes[1].announced.leader, BW_COMMAND_RESIGN, BW_NODE_NONE),
-                pump_run(p, p->now + BW_SEC);
-        /* the last node has no successor on the ring */
-        assert_int_not_equal(pump_agreed(p), BW_NODE_NONE);
+        pump_free(p);
+    }
+}
+
+static void repeated_resignations_reach_every_member(void **state)
+{
+    (void)state;
+    static const bw_node turns[] = {5, 4, 3, 1, 2, 5, 4, 3, 1, 2, 5};
+    const struct bw_elector_ops *ops;
+    EVERY(ops)
+    {
+        struct pump *p = pump_new(ops, 5, NULL);
+        p->members[0].priority = p->members[2].priority = 1; /* 1 and 3 rank above 2 */
+        p->members[3].priority = p->members[4].priority = 2;
+        pump_boot_all(p, false, BW_NODE_NONE);
+        pump_run(p, BW_SEC);
+        for (unsigned turn = 0; turn < sizeof turns / sizeof *turns; turn++) {
+            assert_int_equal(pump_agreed(p), turns[turn]);
+            pump_command(p, turns[turn], BW_COMMAND_RESIGN, BW_NODE_NONE);
+            pump_run(p, p->now + BW_SEC);
+        }
+        pump_free(p);
+    }
+}
+
+static void lone_member_that_resigns_leads_again(void **state)
+{
+    (void)state;
+    const struct bw_elector_ops *ops;
+    EVERY(ops)
+    {
+        struct pump *p = pump_new(ops, 2, NULL);
+        pump_boot_all(p, false, BW_NODE_NONE);
+        pump_run(p, BW_SEC);
+        pump_step(p, 2, (struct bw_event){.kind = BW_EVENT_SUSPECT, .node = 1});
+        pump_command(p, 2, BW_COMMAND_RESIGN, BW_NODE_NONE);
+        assert_int_equal(p->nodes[2].last_loss, BW_LOSS_RESIGNED);
+        assert_true(pump_status(p, 2).leading);
         pump_free(p);
     }
 }
@@ -585,6 +618,8 @@ int main(void)
         cmocka_unit_test(leaders_that_never_suspected_each_other_meet),
         cmocka_unit_test(a_leader_that_stops_hands_over_at_once),
         cmocka_unit_test(next_rank_leads_after_a_resignation),
+        cmocka_unit_test(repeated_resignations_reach_every_member),
+        cmocka_unit_test(lone_member_that_resigns_leads_again),
         cmocka_unit_test(transfer_to_a_lower_node_lasts),
         cmocka_unit_test(a_transfer_to_a_dead_node_ends_with_a_live_leader),
         cmocka_unit_test(leader_repeats_its_announcement_every_ten_periods),
