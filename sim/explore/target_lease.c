@@ -10,8 +10,8 @@
  *
  * Judged: the work of two candidates never overlaps, tokens grow, no candidate releases the record
  * while its work may run, no schedule ends later than a TTL after the request that the store
- * granted, and the store's record is not taken before then. A candidate that was told that it holds
- * the record sends RELEASE before it stops. */
+ * granted, and the store's record is not taken before then. A candidate whose last reply named it
+ * as the holder sends RELEASE before it stops. */
 #include "core/lease/lease.h"
 
 #include "core/base/assert.h"
@@ -83,7 +83,7 @@ struct world {
     struct work work[CANDIDATES];
     bw_time valid[CANDIDATES];  /* the store granted a lease that was requested a TTL before then */
     uint64_t stops[CANDIDATES]; /* it was asked to shut down */
-    uint64_t owns[CANDIDATES]; /* it was told that it holds the record, and sent no RELEASE since */
+    uint64_t owns[CANDIDATES];  /* the last reply named it as holder; it sent no RELEASE since */
     /* the electors follow, bw_lease_bytes() each */
 };
 
