@@ -534,7 +534,8 @@ static void happens_around(struct bw_sim *sim, const struct bw_sim_fault *fault,
         bw_sim_unable_set(sim, id, fault->kind == BW_FAULT_UNABLE);
         break;
     case BW_FAULT_TRANSFER:
-        sim->nodes[id].ending = BW_SIM_HANDS_OVER;
+        if (!sim->raft || fault->peer != id) /* Raft refuses it: the leader's work goes on */
+            sim->nodes[id].ending = BW_SIM_HANDS_OVER;
         command(sim, id, BW_COMMAND_TRANSFER, fault->peer);
         break;
     default:

@@ -31,6 +31,7 @@ struct storm {
     bool frantic;    /* short timeouts, and faults that hit elections and writes in progress */
     bool wide;       /* the wider plan: see storm_wide.c */
     bool unable;     /* some members are unable to lead: see storm_unable.c */
+    bool lasting;    /* promises are long, and work takes long to end: see storm_wide.c */
     bool wide_lease; /* the wider plan of leases: see storm_lease.c */
     struct bw_rng wide_rng, second_rng;
     bw_time end; /* end of the faults */

@@ -237,7 +237,8 @@ static void lead_again(struct storm *s, bw_time at)
     bw_storm_add(s, BW_FAULT_TRANSFER, bw_time_min(at, s->end), BW_NODE_NONE)->peer = node;
     for (uint64_t i = 0; i < 2; i++) {
         bw_node voter = any_id(s);
-        bw_time crash_at = at + bw_rng_between(rng, 100 * BW_MS, promise);
+        bw_time crash_at =
+            at + bw_rng_between(rng, 100 * BW_MS, s->lasting ? promise / 2 : promise);
         if (voter == node)
             continue;
         bw_storm_add(s, BW_FAULT_CRASH, bw_time_min(crash_at, s->end), voter);
@@ -298,11 +299,27 @@ static void burst(struct storm *s, bw_time at)
         one_step(s, bw_time_min(at + bw_rng_between(&s->wide_rng, BW_MS, promise), s->end));
 }
 
+/* In a quarter of the wide storms of Raft promises are long, and so is the time that work takes to
+ * end: the first work of a node that leads again can run for seconds. Drawn separately, so that
+ * existing storms keep their faults. */
+static void draw_lasting_work(struct storm *s)
+{
+    struct bw_sim_config *c = &s->config;
+    struct bw_rng rng;
+    bw_rng_init(&rng, c->seed ^ 0x6c617374u);
+    s->lasting = s->wide && bw_sim_is_raft(c->algorithm) && bw_rng_chance(&rng, 0.25);
+    if (!s->lasting)
+        return;
+    c->promise_ns = bw_time_max(c->promise_ns, bw_rng_between(&rng, 4 * BW_SEC, 12 * BW_SEC));
+    c->stop_ns = bw_rng_between(&rng, c->promise_ns / 2, c->promise_ns);
+}
+
 void bw_storm_lead_again(struct storm *s)
 {
     struct bw_rng kept = s->wide_rng;
+    draw_lasting_work(s);
     bw_rng_init(&s->wide_rng, s->config.seed ^ 0x616761696eu);
-    uint64_t times = bw_rng_below(&s->wide_rng, 4);
+    uint64_t times = bw_rng_below(&s->wide_rng, 4) + (s->lasting ? 1 : 0);
     for (uint64_t i = 0; s->wide && i < times; i++)
         if (s->count + 4 * BW_STORM_NODES_MAX < BW_SIM_FAULTS_MAX)
             lead_again(s, bw_rng_between(&s->wide_rng, 300 * BW_MS, s->end));
