@@ -19,21 +19,28 @@ A line of mutants.txt is a name and one of
 A result is kept until the mutant, the tree or the line changes.
 """
 import concurrent.futures
+import contextlib
 import glob
 import hashlib
 import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TIMEOUT = 900  # seconds; generous, because other processes have priority
-LEAST_LIMIT = 120  # seconds that a catcher may take on a mutant, and
-LIMIT_FACTOR = 4  # how many times the duration on the correct tree
+# A catcher that does not end catches the bug, too, but only if it could run: other processes have priority, and a catcher that gets
+# no CPU does not end either. So the limits count the time in which no process of the catcher waited for a CPU.
+LEAST_LIMIT = 60  # seconds that a catcher may take on a mutant (meson gives a unit test 30), and
+LIMIT_FACTOR = 4  # how many times its time on the correct tree
+LONGEST = 3600  # seconds after which a catcher that got too little CPU is given up
+LOOK_S = 0.5  # interval of the measurement
 STALL_S = 0.1  # a machine that stalls for so long may cost a peer its leadership
 sys.path.insert(0, os.path.join(TOP, "tests/system/kit"))
 import stall  # noqa: E402 pylint: disable=wrong-import-position
@@ -74,14 +81,66 @@ def find_uses():
     return uses
 
 
-def run(command, cwd=None, env=None, timeout=TIMEOUT):
-    """Returns the exit code and the output; the code is None after a timeout."""
-    try:
-        done = subprocess.run(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=timeout, check=False)
-    except subprocess.TimeoutExpired as late:
-        return None, (late.stdout or b"").decode(errors="replace")
+def run(command, cwd=None):
+    """Runs a compiler or a linker. Returns the exit code and the output."""
+    done = subprocess.run(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          timeout=LONGEST, check=False)
     return done.returncode, done.stdout.decode(errors="replace")
+
+
+def family_of(pid):
+    """A process and its descendants."""
+    parents, found = {}, {pid}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
+                parents[int(entry)] = int(file.read().rsplit(")", 1)[1].split()[1])
+        except (OSError, IndexError):
+            pass  # it has just ended
+    before = 0
+    while len(found) > before:
+        before = len(found)
+        found |= {child for child, parent in parents.items() if parent in found}
+    return found
+
+
+class Chance:
+    """Measures for how long a catcher could run: the time in which the machine did not stall and none of its processes waited for
+    a CPU. That is at least the CPU time of a single busy process, and nearly all the time of one that sleeps."""
+
+    def __init__(self, pid):
+        self.pid, self.seconds, self.since = pid, 0.0, time.monotonic()
+        self.watch, self.waited = stall.Watch(), {}
+
+    def look(self):
+        now, waited = time.monotonic(), stall.waited(family_of(self.pid))
+        waits = sum(seconds - self.waited.get(task, 0.0) for task, seconds in waited.items())
+        self.seconds += max(0.0, now - self.since - max(waits, self.watch.longest()))
+        self.since, self.waited, self.watch = now, waited, stall.Watch()
+        return self.seconds
+
+
+def run_catcher(command, limit, longest=LONGEST):
+    """Returns the exit code, the output and the seconds in which the catcher could run. The code is None if it had `limit` seconds
+    and did not end. It stays in this session: a new one would not have its low priority (low.sh)."""
+    with tempfile.TemporaryFile() as out:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+        chance, begun, status = Chance(process.pid), time.monotonic(), None
+        while status is None and chance.look() < limit and time.monotonic() - begun < longest:
+            try:
+                status = process.wait(LOOK_S)
+            except subprocess.TimeoutExpired:
+                pass
+        if status is None:
+            for pid in family_of(process.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            process.wait()
+        out.seek(0)
+        said = out.read().decode(errors="replace")
+    if status is None and chance.seconds < limit:
+        raise Trouble(f"could run for only {chance.seconds:.0f} s of {longest:.0f} s: " + " ".join(command))
+    return status, said, chance.seconds
 
 
 class Tree:
@@ -97,7 +156,7 @@ class Tree:
                 path = os.path.relpath(os.path.join(entry["directory"], entry["file"]), TOP)
                 self.compile.setdefault(path, entry)
         self.links = {}
-        self.controls = {}  # catcher: (seconds, output), the output is None if the catcher passed
+        self.controls = {}  # catcher: (seconds in which it could run, output), the output is None if the catcher passed
         self.control_locks = {}
         self.lock = threading.Lock()
 
@@ -194,7 +253,7 @@ def caught_by(status, said, limit):
     if status == 0:
         return None
     if status is None:
-        return f"no end after {limit:.0f} s"
+        return f"no end after {limit:.0f} s in which it could run"
     seed = re.search(r"\bseed[ =:]+(\d+)", said)
     if status < 0 or status >= 128:
         return f"crash{', seed ' + seed.group(1) if seed else ''}"
@@ -204,12 +263,11 @@ def caught_by(status, said, limit):
 
 
 def measure_control(tree, catcher):
-    """Runs a catcher on the correct tree; returns its duration, and its output if it failed."""
+    """Runs a catcher on the correct tree; returns the seconds in which it could run, and its output if it failed."""
     took, said = 0.0, ""
     for _ in range(stall.ATTEMPTS):  # this script has a low priority, so a test may get no CPU for some time
-        watch, begun = stall.Watch(), time.monotonic()
-        status, said = run(command_of(catcher, os.path.join(tree.build, target_of(catcher))))
-        took = time.monotonic() - begun
+        watch = stall.Watch()
+        status, said, took = run_catcher(command_of(catcher, os.path.join(tree.build, target_of(catcher))), TIMEOUT)
         if status == 0:
             return took, None
         if watch.longest() < STALL_S:
@@ -218,7 +276,7 @@ def measure_control(tree, catcher):
 
 
 def control(tree, catcher):
-    """Checks once that the correct tree passes. Returns how long the catcher took there, in seconds."""
+    """Checks once that the correct tree passes. Returns for how many seconds the catcher could run there."""
     key = " ".join(catcher)
     with tree.lock:
         own = tree.control_locks.setdefault(key, threading.Lock())
@@ -235,9 +293,9 @@ def catch(tree, catcher, program):
     """Returns how the catcher caught the mutant, or None. Of a storm, only the seed that caught it runs on the correct tree."""
     if catcher[0] != "storm":
         limit = max(LEAST_LIMIT, LIMIT_FACTOR * control(tree, catcher))
-        return caught_by(*run(command_of(catcher, program), timeout=limit), limit)
+        return caught_by(*run_catcher(command_of(catcher, program), limit)[:2], limit)
     for portion in attempts(catcher):
-        how = caught_by(*run(command_of(portion, program)), TIMEOUT)
+        how = caught_by(*run_catcher(command_of(portion, program), TIMEOUT)[:2], TIMEOUT)
         if how:
             seed = re.search(r"seed (\d+)", how)
             control(tree, [*catcher[:2], f"{seed.group(1)}..{seed.group(1)}", *catcher[3:]] if seed else catcher)
@@ -247,7 +305,7 @@ def catch(tree, catcher, program):
 
 def fingerprint(tree, program, catcher):
     """Returns a key that changes when the mutant, the correct program or the catcher changes."""
-    total = hashlib.sha256(" ".join(catcher).encode())
+    total = hashlib.sha256(b"2 " + " ".join(catcher).encode())  # 1: a catcher without CPU time was able to "catch" a bug
     for path in (program, os.path.join(tree.build, target_of(catcher))):
         with open(path, "rb") as binary:
             total.update(binary.read())
@@ -293,7 +351,8 @@ def judge_all(tree, names):
         yield name, uses[name], None, "is planted but not in bugs.inc"
     for name in sorted(set(catchers) - set(read_names())):
         yield name, [], None, "is in mutants.txt but not in bugs.inc"
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    cpus = os.cpu_count() or 1
+    with concurrent.futures.ThreadPoolExecutor(cpus + cpus // 2) as pool:  # most catchers wait for some of their time
         yield from pool.map(one, names)
 
 

@@ -33,9 +33,9 @@ def _run(cpu):
                 del _stalls[:-KEPT_MAX]
 
 
-def _waited(pids):
+def waited(pids):
     """How long the threads of each process have waited for a CPU since their start, in seconds, as the kernel counts it."""
-    waited = {}
+    found = {}
     for pid in pids:
         try:
             tasks = os.listdir(f"/proc/{pid}/task")
@@ -44,10 +44,10 @@ def _waited(pids):
         for task in tasks:
             try:
                 with open(f"/proc/{pid}/task/{task}/schedstat", encoding="utf-8") as file:
-                    waited[task] = int(file.read().split()[1]) / 1e9
+                    found[task] = int(file.read().split()[1]) / 1e9
             except (OSError, IndexError):
                 pass
-    return waited
+    return found
 
 
 class Watch:
@@ -60,7 +60,7 @@ class Watch:
                 for cpu in os.sched_getaffinity(0):
                     _slept[cpu] = time.monotonic()
                     threading.Thread(target=_run, args=(cpu,), daemon=True).start()
-        self.since, self.pids, self.waited = time.monotonic(), pids, _waited(pids)
+        self.since, self.pids, self.waited = time.monotonic(), pids, waited(pids)
 
     def longest(self):
         """The longest stall, or the longest time that a thread of the processes waited for a CPU in total, in seconds. A stall that
@@ -69,7 +69,7 @@ class Watch:
         with _lock:
             stalls = [end - max(begin, self.since) for begin, end in _stalls if end > self.since]
             stalls += [now - max(slept + TICK_S, self.since) for slept in _slept.values()]
-        waits = [waited - self.waited.get(task, 0.0) for task, waited in _waited(self.pids).items()]
+        waits = [seconds - self.waited.get(task, 0.0) for task, seconds in waited(self.pids).items()]
         return max([0.0, *stalls, *waits])
 
     def excuses(self, seconds, what):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The gauge of tests/system/kit/stall.py sees that its process stood still, and only then an action is repeated.
+"""The gauge of tests/system/kit/stall.py sees that its process stood still, and only then an action is repeated. And
+mutants.py gives up a catcher only if it could run.
 
     stall_gauge.py"""
 import os
@@ -12,7 +13,8 @@ import traceback
 
 sys.dont_write_bytecode = True
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), *way) for way in (("..", "kit"), ("..", ".."))]
+import mutants  # noqa: E402
 import stall  # noqa: E402
 from run_lib import HANG_S, Tap  # noqa: E402
 
@@ -83,12 +85,31 @@ def action_that_fails_without_a_stop_is_judged():
         raise AssertionError("the failure was not reported")
 
 
+def catcher_of_a_bug_that_sleeps_forever_is_judged():
+    status, _, had = mutants.run_catcher(["sh", "-c", "sleep 1000 & wait"], 0.5)
+    assert status is None and had >= 0.5, (status, had)
+
+
+def catcher_of_a_bug_that_gets_no_cpu_is_not_judged():
+    on_one_cpu = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
+    with subprocess.Popen([*on_one_cpu, "sh", "-c", "while :; do :; done"]) as hog:
+        try:
+            status, _, had = mutants.run_catcher([*on_one_cpu, "nice", "-n", "19", "sh", "-c", "while :; do :; done"], 0.9, longest=1.0)
+        except mutants.Trouble as trouble:
+            assert "could run for only" in str(trouble), trouble
+        else:
+            raise AssertionError(f"it was judged after {had} s: {status}")
+        finally:
+            hog.kill()
+
+
 def main():
     if sys.argv[1:] == ["measured"]:
         return measured()
     tap = Tap()
     for function in (action_is_repeated_after_a_stop, action_that_fails_without_a_stop_is_judged,
-                     two_commands_at_once_are_reported_even_after_a_stall, token_that_does_not_grow_is_a_violation):
+                     two_commands_at_once_are_reported_even_after_a_stall, token_that_does_not_grow_is_a_violation,
+                     catcher_of_a_bug_that_sleeps_forever_is_judged, catcher_of_a_bug_that_gets_no_cpu_is_not_judged):
         try:
             function()
             tap.result(True, function.__name__)
