@@ -7,6 +7,7 @@ The witness detects two commands at once and tokens that do not grow. A few test
 wait. --long adds tests that wait for leases to expire."""
 import concurrent.futures
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -197,6 +198,25 @@ def handed_over_leadership_is_not_a_split(programs):
         room.agreed()
         room.started(5, HANG_S)
         assert not any(reported_a_split(c) for c in room.candidates)
+
+
+def shown_limits(room):
+    """The last column of `peer status`, by peer."""
+    code, out, errors = room.ask("status")
+    assert code == 0 and out.splitlines()[0].endswith("  MAY ACT FOR"), out + errors
+    return {line.split()[0]: re.split(r" {2,}", line)[-1] for line in out.splitlines()[1:]}
+
+
+@test
+def status_shows_for_how_long_the_leader_may_act(programs):
+    for more, limit in ((["--algorithm", "bully"], "no limit"), (["--algorithm", "raft"], r"\d[\dmsu.]*s")):
+        with PeerRoom(*programs, ttl="20s", more=more) as room:
+            room.start()
+            leader = room.leader(1, HANG_S)
+            room.agreed()
+            limits = shown_limits(room)
+            assert sorted(limits) == ["1", "2", "3"] and re.fullmatch(limit, limits[leader.name]), limits
+            assert [limits[name] for name in limits if name != leader.name] == ["-", "-"], limits
 
 
 @test
