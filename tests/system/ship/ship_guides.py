@@ -21,7 +21,7 @@ BUILD = os.path.dirname(os.path.abspath(suite.bellwether))
 # $1: the program, $2: the directory of the store modules. Both may be below /tmp.
 SETUP = """set -e
 ip link set lo up
-mount -t tmpfs tmpfs /mnt && mkdir -p /mnt/bin /mnt/modules /mnt/work
+mount -t tmpfs tmpfs /mnt && mkdir -p /mnt/bin /mnt/modules /mnt/here
 cp "$1" /mnt/bin/bellwether
 cp "$2"/bellwether-store-*.so /mnt/modules
 mount -t tmpfs tmpfs /var/lib && mount -t tmpfs tmpfs /tmp
@@ -61,7 +61,7 @@ class Machine:
         self.outer.wait()
 
     def path(self, name):
-        return f"/proc/{self.init}/root/mnt/work/{name}"
+        return os.path.join("/proc", self.init, "root", "mnt/here", name)
 
     def text(self, name):
         with contextlib.suppress(FileNotFoundError):
@@ -77,7 +77,7 @@ class Machine:
     def start(self, script, output):
         """Starts a script as cron does: by /bin/sh, with few variables. Standard output and error go to a file."""
         with open(self.path(output), "w", encoding="utf-8") as file:
-            return subprocess.Popen(["nsenter", "-t", self.init, "--net", "--mount", "--pid", "env", "-i", "-C", "/mnt/work", "HOME=/root", "SHELL=/bin/sh",
+            return subprocess.Popen(["nsenter", "-t", self.init, "--net", "--mount", "--pid", "env", "-i", "-C", "/mnt/here", "HOME=/mnt/here", "SHELL=/bin/sh",
                                      "PATH=/mnt/bin:/usr/bin:/bin", "BELLWETHER_MODULES=/mnt/modules", "/bin/sh", "-c", script],
                                     stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
 
