@@ -4,6 +4,7 @@ No container engine runs in every test environment. So the test unpacks the imag
 directory, entry point), in PID and mount namespaces of its own, without capabilities. All containers share one network namespace,
 where the name of each container has an address of its own on loopback."""
 import contextlib
+import filecmp
 import json
 import os
 import re
@@ -168,6 +169,21 @@ def stateful_set_forms_a_cluster(image, source, work):
         wait_for(agreed, HANG_S, 0.2)
 
 
+def blobs(layout):
+    with open(os.path.join(layout, "index.json"), encoding="utf-8") as index:
+        return {"index " + index.read(), *os.listdir(os.path.join(layout, "blobs", "sha256"))}
+
+
+def second_image_is_identical(tap, source, packages, work, layout):
+    """From the same packages, in another directory, later."""
+    other = os.path.join(work, "another-image")
+    sh(os.path.join(source, "packaging", "image.sh"), packages, other)
+    same = filecmp.cmp(layout + ".tar", other + ".tar", shallow=False)
+    tap.result(same, "second_image_is_identical", "\n".join(sorted(blobs(layout) ^ blobs(other))))
+    shutil.rmtree(other)
+    os.remove(other + ".tar")
+
+
 def run(tap, source, packages, work, need):
     need("umoci", "mmdebstrap", "unshare", "ip")
     layout = os.path.join(work, "image")
@@ -175,6 +191,7 @@ def run(tap, source, packages, work, need):
     names = ["node-a", "node-b", "node-c", "worker-1", "worker-2", *(f"bellwether-{i}.bellwether-nodes" for i in range(3))]
     image = Image(layout, said.rsplit(":", 1)[1], work, names)
     tap.comment(f"the image has {os.path.getsize(layout + '.tar') / 1e6:.0f} MB")
+    second_image_is_identical(tap, source, packages, work, layout)
     try:
         for step in (image_has_all_stores_and_no_rights, compose_file_runs_and_fails_over, stateful_set_forms_a_cluster):
             if step is stateful_set_forms_a_cluster and not shutil.which("kubectl"):
