@@ -54,6 +54,15 @@ mv "$prefix" "$root$prefix"
 make_it uninstall prefix="$prefix" DESTDIR="$root" && ! find "$root" -mindepth 1 | grep . >"$said"
 expect "uninstall leaves nothing below DESTDIR"
 
+etc=$root/etc/bellwether # the units read it; systemd finds units below /usr and /usr/local
+make_it install prefix=/usr/local DESTDIR="$root" && [ -d "$etc/run" ] && [ -d "$etc/peer" ] && [ -d "$etc/serve" ]
+expect "below /usr/local, the directories for the configuration of the units are created"
+echo mine >"$etc/run/mine.conf"
+make_it uninstall prefix=/usr/local DESTDIR="$root" && find "$root" ! -type d >"$said" && echo "$etc/run/mine.conf" | cmp -s - "$said" &&
+    [ ! -e "$etc/peer" ] && [ ! -e "$etc/serve" ]
+expect "uninstall removes the empty ones of them"
+rm -r "$root"
+
 mkdir -p "$prefix/bin"
 echo theirs >"$prefix/bin/theirs"
 make_it install prefix="$prefix"
