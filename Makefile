@@ -13,7 +13,7 @@ prefix ?= /usr/local
 INSTALL_BUILD ?= build-install
 DEB_BUILD ?= build-deb
 
-.PHONY: soak playground disk-model adversary tsan torture killed swim calm help build run test test-long test-all mutants check-full storm trials matrix histories crashes bench crowd serve-crowds serve-bound format clean install uninstall deb image deps-deb deps-image deps-build deps-test branches
+.PHONY: soak playground disk-model adversary tsan torture killed swim calm help build run test test-long test-all mutants check-full storm trials matrix histories crashes bench crowd serve-crowds serve-bound format clean install uninstall deb image arm64 deps-deb deps-image deps-build deps-test branches
 
 help:
 	@echo "make build       build the program build/bellwether"
@@ -22,6 +22,7 @@ help:
 	@echo "make uninstall   remove what make install installed below prefix=$(prefix)"
 	@echo "make deb         build the Debian packages in $(DEB_BUILD)/ and check them with lintian"
 	@echo "make image       build the packages, and from them an OCI image in build/image (build/image.tar for podman or docker load)"
+	@echo "make arm64       build for arm64 in a Debian in build-arm64/; run the unit tests and a smoke test under qemu-user (needs root)"
 	@echo "make test        run the tests that take ten minutes; the last line is: N passed, N failed"
 	@echo "make test-long   run the other tests: long ones, sanitizers, clang-tidy, branches, planted bugs"
 	@echo "make test-all    run both"
@@ -78,6 +79,9 @@ deb: deps-deb
 
 image: deb deps-image
 	@packaging/image.sh "$(DEB_BUILD)" build/image
+
+arm64: deps-image
+	@packaging/arm64.sh build-arm64
 
 uninstall:
 	@packaging/install.sh uninstall "$(prefix)"
@@ -170,4 +174,4 @@ format: deps-test
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
 clean:
-	@rm -rf build build-asan build-tsan build-mutants build-install build-deb
+	@rm -rf build build-asan build-tsan build-mutants build-install build-deb build-arm64

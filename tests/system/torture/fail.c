@@ -219,7 +219,7 @@ static bool is_the_program(void)
 {
     char path[4096] = "";
     const char *wanted = getenv("TORTURE_PROGRAM");
-    ssize_t length = syscall(SYS_readlink, "/proc/self/exe", path, sizeof path - 1);
+    ssize_t length = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path, sizeof path - 1);
     const char *slash = strrchr(path, '/');
     return length > 0 && slash && wanted && strcmp(slash + 1, wanted) == 0;
 }
