@@ -303,6 +303,8 @@ int bw_job_options_finish(const struct bw_cli_command *command, struct bw_job_op
     (void)parsed;
     if (config->no_wait && config->wait_ns != BW_TIME_NEVER)
         return bw_usage_error(command, "-n and -w conflict; give only one of them");
+    if (config->no_wait) /* a later leadership is one that this candidate waited for */
+        config->once = true;
     /* The default TTL depends on the store, if one is given. The default store is created last. */
     bool named = config->store || options->store_file;
     int code = named ? bw_job_options_store(command, options) : BW_GO_ON;

@@ -158,6 +158,17 @@ static void on_leader(struct supervisor *s, const struct bw_lease_action *action
     bw_supervisor_leader_changed(s, action);
 }
 
+/* --once, or -n, which implies it. An error: the command was stopped before its end, or did not
+ * start, and with --log quiet this line is the only one that says why. */
+static void end_once(struct supervisor *s, const char *reason)
+{
+    struct bw_log_field fields[] = {{"reason", reason, 0}, BW_LOG_END};
+    bw_log_event(&s->log, BW_LOG_ERROR, "leadership-lost", fields,
+                 "leadership lost (%s), and %s forbids another election; exiting with %d", reason,
+                 s->config->no_wait ? "-n" : "--once", BW_RUN_EXIT_LOST);
+    bw_supervisor_end(s, BW_RUN_EXIT_LOST);
+}
+
 static void on_released(struct supervisor *s, const struct bw_lease_action *action)
 {
     const char *reason = bw_lease_loss_name(action->reason);
@@ -174,8 +185,8 @@ static void on_released(struct supervisor *s, const struct bw_lease_action *acti
     bw_log_event(&s->log, BW_LOG_INFO, "released", fields, "released token %llu: %s",
                  (unsigned long long)action->token, reason);
     bool lost = action->reason != BW_LEASE_FINISHED && action->reason != BW_LEASE_KEPT;
-    if (lost && s->config->once)
-        bw_supervisor_end(s, BW_RUN_EXIT_LOST);
+    if (lost && s->config->once && !s->ending)
+        end_once(s, reason);
 }
 
 /* At most one of the two leads. But a list shows only one entry for both, and a transfer to the id

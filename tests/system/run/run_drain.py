@@ -67,6 +67,17 @@ def drained_host_hands_over_and_does_not_contend_until_undrain(room):
 
 
 @test
+def command_with_n_is_not_run_again_after_drain_and_undrain(room):
+    host = Host(room, "one")
+    a = room.candidate("a", options=[*host.options, "--no-wait", "-E", "0"])
+    room.started(1)
+    host.drain()
+    host.undrain()
+    assert a.wait() == 76 and a.said("leadership-lost")["reason"] == "resigned"
+    assert len(room.starts()) == 1, "the command ran again"
+
+
+@test
 def drained_host_stays_drained_after_a_restart_of_its_candidates(room):
     host = Host(room, "one")
     host.drain()

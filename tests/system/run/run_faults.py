@@ -586,6 +586,51 @@ def lost_leadership_with_once_exits_with_76(room):
     assert a.wait() == 76
 
 
+def judge_one_run(room, candidate, reason):
+    """A candidate with -n whose leadership has ended: it exits, and does not run the command again."""
+    assert candidate.wait() == 76
+    assert candidate.said("leadership-lost")["reason"] == reason
+    assert len(room.starts()) == 1, "the command ran again"
+
+
+@test
+def command_with_n_is_not_run_again_when_the_guardian_is_killed(room):
+    a = room.candidate("a", options=["-n", "-E", "0"])
+    room.started(1)
+    send(a.guardian(), signal.SIGKILL)
+    judge_one_run(room, a, "unhealthy")
+
+
+@test
+def command_with_n_is_not_run_again_when_the_store_was_lost(room):
+    a = room.candidate("a", options=["-n", "-E", "0"])
+    room.started(1)
+    os.rename(room.db, room.db + ".away")
+    a.said("confirmed-dead")
+    os.rename(room.db + ".away", room.db)
+    judge_one_run(room, a, "unreachable")
+
+
+@test
+def command_with_n_is_not_run_again_after_resign(room):
+    a = room.candidate("a", options=["-n", "-E", "0"])
+    room.started(1)
+    subprocess.run([room.bellwether, "resign", "--store", room.store, "--election", room.election], check=True, timeout=HANG_S,
+                   stdout=subprocess.DEVNULL)
+    judge_one_run(room, a, "resigned")
+
+
+@test
+def quiet_log_says_why_a_command_with_n_was_stopped(room):
+    room.options[room.options.index("--log") + 1] = "quiet"
+    a = room.candidate("a", options=["-n"])
+    room.started(1)
+    subprocess.run([room.bellwether, "resign", "--store", room.store, "--election", room.election], check=True, timeout=HANG_S,
+                   stdout=subprocess.DEVNULL)
+    assert a.wait() == 76
+    assert [(e["event"], e["level"]) for e in a.events()] == [("leadership-lost", "error")]
+
+
 @test
 def not_elected_exits_with_75_or_the_configured_code(room):
     long_ttl(room)  # -n asks once, and waits for the answer as long as the TTL allows
