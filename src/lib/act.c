@@ -225,7 +225,7 @@ static bool before(void *context, struct bw_store_request *request)
     if (request->op == BW_STORE_ACQUIRE)
         l->settled = false; /* of an earlier leadership; this one may end before it is reported */
     if (request->op == BW_STORE_RENEW || request->op == BW_STORE_RELEASE)
-        request->settled = l->settled;
+        request->settled = l->settled && request->token == l->granted;
     return true;
 }
 

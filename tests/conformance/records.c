@@ -198,6 +198,23 @@ static void next_holders_inherit_owed_work_after_unclean_release(void **state)
     assert_true(client_do(&b, BW_STORE_READ, election).record.clean);
 }
 
+/* A leadership that ends before its first renewal confirms the work of its predecessors, too. */
+static void settled_release_confirms_the_work_of_lost_leaders(void **state)
+{
+    (void)state;
+    const char *election = conformance_election();
+    struct bw_store_reply one = client_acquire(&a, election, 0);
+    client_release(&a, election, one.record.token, false);
+    struct bw_store_reply two = client_acquire(&b, election, 0);
+    assert_string_equal(two.record.unconfirmed, "ada\t\n");
+    struct bw_store_request request = client_request(&b, BW_STORE_RELEASE, election);
+    request.token = two.record.token;
+    request.clean = request.settled = true;
+    assert_int_equal(client_ask(&b, &request).outcome, BW_OUTCOME_DONE);
+    assert_true(client_do(&a, BW_STORE_READ, election).record.clean);
+    assert_string_equal(client_acquire(&a, election, 0).record.unconfirmed, "");
+}
+
 static void release_is_refused_when_sender_is_not_the_holder(void **state)
 {
     (void)state;
@@ -722,6 +739,7 @@ const struct CMUnitTest *conformance_records(size_t *count)
         with_two(record_is_clean_after_clean_release),
         with_two(a_release_without_confirmed_death_is_not_clean),
         with_two(next_holders_inherit_owed_work_after_unclean_release),
+        with_two(settled_release_confirms_the_work_of_lost_leaders),
         with_two(release_is_refused_when_sender_is_not_the_holder),
         with_two(tokens_grow_from_leadership_to_leadership),
         with_two(a_late_request_of_an_old_leadership_is_refused),

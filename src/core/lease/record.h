@@ -142,7 +142,7 @@ struct bw_store_record {
      *   - Each new holder inherits all lines, also those of a holder that died before it cleared
      *     them.
      *   - The holder makes sure that all this work is dead or fenced before it starts its own, and
-     *     then renews with `settled`, which empties the field. */
+     *     then renews or releases with `settled`, which empties the field. */
     char unconfirmed[BW_UNCONFIRMED_MAX + 1];
     struct bw_note note;
     /* Held: wall-clock time (UTC, since 1970) from which on no work of the holder runs, according
@@ -177,8 +177,8 @@ struct bw_store_request {
     uint64_t version;       /* WATCH */
     int32_t priority;       /* ENTER */
     bool clean;             /* RELEASE */
-    /* RENEW: all work listed in `unconfirmed` is confirmed dead or fenced; empty it. RELEASE: the
-     * same, for a store that does not keep `unconfirmed` in the record. */
+    /* RENEW, RELEASE: all work listed in `unconfirmed` is confirmed dead or fenced; empty it. A
+     * leadership that ends before its first renewal says so only in its release. */
     bool settled;
     struct bw_note note; /* NOTE; the store sets the serial */
     /* ACQUIRE: stored as it is. RENEW: stored if it is later than the stored one, because two

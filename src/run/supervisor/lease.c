@@ -23,6 +23,7 @@ static void log_token(struct supervisor *s, enum bw_log_level level, const char 
 static void start_work(struct supervisor *s)
 {
     s->settled = true;
+    s->settled_token = bw_run_token(s->token);
     bw_tally_started(&s->tally, bw_clock_boot());
     if (!s->config->argv)
         return; /* a sidecar has no command to start; the guardian stays armed */

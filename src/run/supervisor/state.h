@@ -78,6 +78,7 @@ struct supervisor {
     bw_token armed_token; /* leadership for which the guardian is armed; NONE: not armed */
     struct bw_lease_schedule schedule;
     bool cleaning_up, settled, stopping, stuck_logged;
+    bw_token settled_token; /* settled: of this leadership */
     bool prepare_due, elected_once;
     bw_time own_kill_at; /* kill the work ourselves if the guardian has not done so by then */
     struct bw_cleanup cleanup;

@@ -87,7 +87,7 @@ static bool before_request(void *context, struct bw_store_request *request)
 {
     struct supervisor *s = context;
     if (request->op == BW_STORE_RENEW || request->op == BW_STORE_RELEASE)
-        request->settled = s->settled;
+        request->settled = s->settled && request->token == s->settled_token;
     if (request->op == BW_STORE_RELEASE && s->finished)
         request->value = BW_STORE_VALUE_DONE;
     if (request->op == BW_STORE_ACQUIRE)

@@ -405,7 +405,7 @@ static void keep_seen(struct azure_work *work)
     }
     bw_azure_lease_id(bw_azure_store(work)->nonce, work->kept.request, work->lease_id);
     if (request->op == BW_STORE_RELEASE) {
-        bw_record_release(&work->kept, request->clean);
+        bw_record_release(&work->kept, request);
         put_record(work, on_release_written);
     } else if (seconds_of(request->ttl_ns) > seconds_of(work->kept.ttl_ns)) {
         bw_azure_fail_with(work, BW_OUTCOME_UNAVAILABLE, BW_EINVAL,

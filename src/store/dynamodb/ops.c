@@ -94,7 +94,7 @@ static void release_unused(struct dynamodb_work *work)
     if (!work->locked || store->closed)
         return;
     memcpy(made.rvn, work->rvn, sizeof made.rvn);
-    bw_record_release(&kept, true); /* no work has started */
+    bw_record_vacate(&kept, true); /* no work has started */
     bw_dynamodb_send(store, "UpdateItem",
                      bw_dynamodb_change_lock(table_of(work), request_of(work)->election, &made,
                                              &kept, work->rvn, store->session));
@@ -318,7 +318,7 @@ static void keep_seen(struct dynamodb_work *work)
         return;
     }
     if (request->op == BW_STORE_RELEASE)
-        bw_record_release(&seen->kept, request->clean);
+        bw_record_release(&seen->kept, request);
     else
         changed = bw_record_renew(&seen->kept, request);
     if (changed)

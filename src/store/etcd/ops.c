@@ -241,7 +241,7 @@ static void release(struct etcd_task *task)
 {
     struct bw_store_record record;
     etcd_view_last(&task->view, NULL, &record);
-    bw_record_release(&record, task->job->request.clean);
+    bw_record_release(&record, &task->job->request);
     ask_change(task, &record, NULL, true, on_released);
 }
 

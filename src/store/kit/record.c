@@ -76,13 +76,20 @@ bool bw_record_renew(struct bw_store_record *record, const struct bw_store_reque
     return value || containment || settled;
 }
 
-void bw_record_release(struct bw_store_record *record, bool clean)
+void bw_record_vacate(struct bw_store_record *record, bool clean)
 {
     record->held = false;
     record->clean = clean;
     record->value[0] = '\0';
     if (clean)
         record->containment[0] = '\0';
+}
+
+void bw_record_release(struct bw_store_record *record, const struct bw_store_request *request)
+{
+    if (request->settled && !BW_BUG(store_settles_only_when_renewed))
+        record->unconfirmed[0] = '\0';
+    bw_record_vacate(record, request->clean);
 }
 
 void bw_record_put_note(struct bw_store_record *record, const struct bw_note *note)

@@ -16,7 +16,10 @@
 void bw_record_acquire(struct bw_store_record *record, const struct bw_store_request *request);
 /* Returns true if anything but the lease itself changed. */
 bool bw_record_renew(struct bw_store_record *record, const struct bw_store_request *request);
-void bw_record_release(struct bw_store_record *record, bool clean);
+void bw_record_release(struct bw_store_record *record, const struct bw_store_request *request);
+/* Ends the leadership without a request: the work of the holder is confirmed dead (clean) or may
+ * still run. `unconfirmed` stays. */
+void bw_record_vacate(struct bw_store_record *record, bool clean);
 void bw_record_put_note(struct bw_store_record *record, const struct bw_note *note);
 /* Like bw_record_put_note, for stores that keep the note outside the record, where a new holder
  * cannot remove it. The note gets the current token, and bw_record_present hides it under any other

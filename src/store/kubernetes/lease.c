@@ -185,7 +185,7 @@ static void read_foreign(const json_t *lease, struct bw_store_record *record)
     else
         bw_record_acquire(record, &taking);
     if (!identity[0])
-        bw_record_release(record, false);
+        bw_record_vacate(record, false);
     record->token = record->version;
 }
 

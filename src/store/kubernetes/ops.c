@@ -139,7 +139,7 @@ static void change_record(struct bw_store_record *record, const struct bw_store_
         bw_record_renew(record, request);
         break;
     case BW_STORE_RELEASE:
-        bw_record_release(record, request->clean);
+        bw_record_release(record, request);
         break;
     default:
         bw_record_put_note(record, &request->note);

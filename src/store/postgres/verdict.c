@@ -37,7 +37,7 @@ static struct bw_pg_verdict keep(struct bw_store_record *record,
     if (!record->held)
         return refused(BW_ESTALE, "this leadership was released");
     if (release)
-        bw_record_release(record, request->clean);
+        bw_record_release(record, request);
     else
         bw_record_renew(record, request);
     return (struct bw_pg_verdict){.outcome = BW_OUTCOME_DONE, .change = true};

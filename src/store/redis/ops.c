@@ -64,7 +64,7 @@ static void on_confirmed(struct redis_command *command, const redisReply *reply,
         return;
     }
     ask->record = state->kept;
-    bw_record_release(&ask->record, true); /* no work has started */
+    bw_record_vacate(&ask->record, true); /* no work has started */
     redis_ask_round(ask, "release", state->n, state->n + 1, after_unconfirmed);
 }
 
@@ -245,7 +245,7 @@ static void release(struct redis_ask *ask)
 {
     const struct redis_state *state = &ask->election->state;
     ask->record = state->kept;
-    bw_record_release(&ask->record, request_of(ask)->clean);
+    bw_record_release(&ask->record, request_of(ask));
     memcpy(ask->lock, state->owner, sizeof ask->lock);
     redis_ask_round(ask, "release", state->n, state->n + 1, after_write);
 }

@@ -46,7 +46,7 @@ bool bw_sqlite_fold(struct bw_sqlite_row *row, const struct bw_sqlite_mark *mark
     bool other = mark->token != row->record.token && !BW_BUG(store_takes_old_marks);
     if (!row->record.held || !mark->released || other)
         return false;
-    bw_record_release(&row->record, true);
+    bw_record_vacate(&row->record, true);
     return true;
 }
 
@@ -107,7 +107,7 @@ struct bw_sqlite_verdict bw_sqlite_release(struct bw_sqlite_row *row,
     if (!record->held)
         /* already released, by a request whose reply was lost or by its guardian */
         return done(BW_SQLITE_SAME);
-    bw_record_release(&row->record, request->clean);
+    bw_record_release(&row->record, request);
     return done(BW_SQLITE_ALL);
 }
 

@@ -310,7 +310,7 @@ void bw_zk_release(struct bw_zk_op *op)
         return;
     }
     op->session = entry->session;
-    bw_record_release(entry->record, request_of(op)->clean);
+    bw_record_release(entry->record, request_of(op));
     op->then = released;
     write_held(op, true, true);
 }

@@ -7,6 +7,7 @@ Every test is named after the fault it survives and ends with the same check: ne
 only grow. Real processes and real time; TTLs are short."""
 import concurrent.futures
 import contextlib
+import json
 import os
 import resource
 import shutil
@@ -204,6 +205,26 @@ def successor_kills_the_work_when_supervisor_and_guardian_are_killed(room):
     took = (int(line[3]) - before) / 1e9
     assert b.leads()
     assert proves or took > TTL_S / 2, f"took {took:.1f} s: the lease had not expired, and nobody had proved the death"
+
+
+@test_each_containment
+def job_shorter_than_a_renewal_confirms_the_work_of_its_predecessor(room):
+    a = room.candidate("a")
+    room.started(1)
+    guardian = a.guardian()
+    a.signal(signal.SIGSTOP)  # neither may notice the death of the other
+    send(guardian, signal.SIGKILL)
+    a.signal(signal.SIGKILL)
+    a.wait()
+    b = room.candidate("b", "for=1")
+    assert b.wait() == 0 and b.said("predecessor-dead")["holder"] == "a"
+    shown = subprocess.run([room.bellwether, "status", "--store", room.store, "--election", room.election, "--json"], check=False,
+                           capture_output=True, timeout=HANG_S)
+    record = json.loads(shown.stdout)
+    assert record["owed"] == [] and record["clean"], record
+    past = subprocess.run([room.bellwether, "history", "--history-dir", os.path.join(room.dir, "history")], check=True,
+                          capture_output=True, text=True, timeout=HANG_S).stdout.splitlines()
+    assert "released: its work is confirmed dead" in past[-1], past
 
 
 @test_each_containment

@@ -118,7 +118,7 @@ static void release_has_the_form_of_client_go(void **state)
     (void)state;
     json_t *lease = taken_by_ada("41");
     struct bw_store_record record = read_lease(lease);
-    bw_record_release(&record, true);
+    bw_record_vacate(&record, true);
     lease = change(lease, BW_KUBE_RELEASE, &record, "42");
     assert_string_equal(spec_text(lease, "holderIdentity"), "");
     assert_int_equal(json_integer_value(json_object_get(spec_of(lease), "leaseDurationSeconds")),
@@ -171,7 +171,7 @@ static void clean_release_does_not_count_after_a_foreign_leadership(void **state
     (void)state;
     json_t *lease = taken_by_ada("41");
     struct bw_store_record record = read_lease(lease);
-    bw_record_release(&record, true);
+    bw_record_vacate(&record, true);
     lease = change(lease, BW_KUBE_RELEASE, &record, "42");
     foreign_writes(lease, "", "2006-01-02T17:00:00.000000Z", 1, "61");
     record = read_lease(lease);

@@ -120,6 +120,24 @@ static void work_of_all_lost_leaders_is_unconfirmed_until_settled(void **state)
     assert_string_equal(row.record.unconfirmed, "");
 }
 
+static void release_confirms_the_work_of_lost_leaders_when_settled(void **state)
+{
+    (void)state;
+    struct bw_sqlite_row row = {0};
+    struct bw_store_record seen;
+    take(&row, "ada", 1, &here);
+    take(&row, "ben", 2, &here);
+    assert_string_equal(row.record.unconfirmed, "ada\t\n");
+    struct bw_store_request end = ask("ben", 3);
+    end.op = BW_STORE_RELEASE;
+    end.token = row.record.token;
+    end.clean = end.settled = true;
+    bw_sqlite_release(&row, &end);
+    assert_string_equal(row.record.unconfirmed, "");
+    bw_sqlite_present(&row, &here, true, 0, &seen);
+    assert_true(seen.clean);
+}
+
 static void repeated_acquire_gives_one_leadership(void **state)
 {
     (void)state;
@@ -268,6 +286,7 @@ int main(void)
         cmocka_unit_test(tokens_grow_when_database_is_restored_because_of_the_mark),
         cmocka_unit_test(steal_is_refused_when_version_or_request_differs),
         cmocka_unit_test(work_of_all_lost_leaders_is_unconfirmed_until_settled),
+        cmocka_unit_test(release_confirms_the_work_of_lost_leaders_when_settled),
         cmocka_unit_test(repeated_acquire_gives_one_leadership),
         cmocka_unit_test(guardians_mark_releases_only_its_own_token),
         cmocka_unit_test(free_lock_proves_death_only_in_same_boot_and_namespaces),
