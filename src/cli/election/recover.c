@@ -493,12 +493,56 @@ static int run_steps(struct recover *r)
     return BW_EXIT_OK;
 }
 
+/* The first --settle ID without a line in the record; NULL: each has one. */
+static const char *without_line(const struct recover *r)
+{
+    for (uint32_t i = 0; i < r->options.dead_count; i++) {
+        const char *id = r->options.dead[i];
+        size_t length = strlen(id);
+        bool found = !r->before.held && !r->before.clean && strcmp(r->before.holder, id) == 0;
+        for (const char *line = r->before.unconfirmed; *line && !found;) {
+            found = strncmp(line, id, length) == 0 && line[length] == '\t';
+            line += strcspn(line, "\n");
+            line += *line == '\n';
+        }
+        if (!found)
+            return id;
+    }
+    return NULL;
+}
+
+/* With --settle alone, the recovery only removes entries. It does not stop a leader for an entry
+ * that does not exist. Returns BW_GO_ON or an exit code. */
+static int check_settle(struct recover *r)
+{
+    const struct recover_options *options = &r->options;
+    bool alone = options->dead_count > 0 && options->file_count == 0 && !options->on_compare &&
+                 !options->on_reconcile;
+    const char *id = alone ? without_line(r) : NULL;
+    if (!id)
+        return BW_GO_ON;
+    if (r->before.unconfirmed[0] || (!r->before.held && !r->before.clean))
+        return bw_client_fail(&r->client, BW_EXIT_FAILED,
+                              "--settle %s: no unconfirmed work of this holder; nothing was "
+                              "changed; see bellwether status",
+                              bw_shown(id));
+    if (options->look.json)
+        bw_json_line(json_pack("{s:s, s:s}", "result", "ok", "detail",
+                               "no work is unconfirmed; nothing was changed"));
+    else
+        printf("no work is unconfirmed; nothing was changed\n");
+    return BW_EXIT_OK;
+}
+
 static int recover(struct recover *r)
 {
     int code = bw_client_read(&r->client);
     if (code != BW_GO_ON)
         return code;
     r->before = r->client.reply.record;
+    code = check_settle(r);
+    if (code != BW_GO_ON)
+        return code;
     code = run_steps(r);
     if (r->lead.lease) {
         bw_lead_stop(&r->lead);
@@ -544,8 +588,9 @@ const struct bw_cli_command bw_command_recover = {
             "ends the recovery and leaves guarded files closed. You can run it again at any time.\n"
             "--settle ID counts unconfirmed work on other hosts (see bellwether status) as dead: "
             "give it\n"
-            "only for work that you have seen dead. `recover NAME` is short for `recover "
-            "--election NAME`.\n"
+            "only for work that you have seen dead. Alone, it changes nothing if no work of ID is\n"
+            "unconfirmed; otherwise the current leader stops its work, as in every recovery.\n"
+            "`recover NAME` is short for `recover --election NAME`.\n"
             "Exit code: 0; 1 a step failed; 64 invalid usage; 66 no such store or election; 69 the "
             "store\n"
             "is unreachable; 130 interrupted.\n",

@@ -65,18 +65,50 @@ static void print_unconfirmed(const char *unconfirmed)
     }
 }
 
+/* Prints a word for a shell. */
+static void print_word(const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_@%+=:,./-";
+    if (word[strspn(word, plain)] == '\0') {
+        fputs(word, stdout);
+        return;
+    }
+    putchar('\'');
+    for (const char *c = word; *c; c++)
+        if (*c == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*c);
+    putchar('\'');
+}
+
+/* The store options of a command that shall use the same store. */
+static void print_store(const struct bw_look *look)
+{
+    if (look->is_default)
+        return;
+    fputs(look->store_file ? " --store-file " : " --store ", stdout);
+    print_word(bw_shown(look->store_file ? look->store_file : look->shown));
+}
+
 /* Explains what happens to unconfirmed work: the holder handles it before it starts its own
  * work. */
-static void print_to_do(const char *election, const struct bw_store_record *record)
+static void print_to_do(const struct bw_look *look, const struct bw_store_record *record)
 {
     if (!record->unconfirmed[0])
         return;
     printf("            %s kills it if it is on the leader's host, and fences it elsewhere if "
            "fencing is configured\n",
            record->held ? bw_shown(record->holder) : "the next leader");
-    printf(
-        "            after you have seen it dead: bellwether recover --election %s --settle ID\n",
-        bw_shown(election));
+    fputs("            after you have seen it dead: bellwether recover --election ", stdout);
+    print_word(bw_shown(look->election));
+    print_store(look);
+    fputs(" --settle ID\n", stdout);
+    if (record->held)
+        printf("            recover makes %s stop its work first; once its work has started, %s "
+               "removes this entry itself at its next renewal\n",
+               bw_shown(record->holder), bw_shown(record->holder));
 }
 
 static void print_lease(const struct bw_store_record *record)
@@ -110,11 +142,11 @@ static void print_age(const struct bw_age *age)
                bw_span_round(text, age->span));
 }
 
-static void print_record(const char *election, const struct bw_store_record *record,
+static void print_record(const struct bw_look *look, const struct bw_store_record *record,
                          const struct bw_age *age)
 {
     const struct bw_note *note = &record->note;
-    printf("election    %s\n", bw_shown(election));
+    printf("election    %s\n", bw_shown(look->election));
     printf("leader      %s\n", record->held ? bw_shown(record->holder) : "none");
     if (!record->held && record->holder[0])
         printf("last        %s\n", bw_shown(record->holder));
@@ -125,7 +157,7 @@ static void print_record(const char *election, const struct bw_store_record *rec
         printf("value       %s\n", bw_shown(record->value));
     print_lease(record);
     print_unconfirmed(record->unconfirmed);
-    print_to_do(election, record);
+    print_to_do(look, record);
     if (bw_note_is_open(record))
         printf("note        %s%s%s, from %s\n", bw_note_name(note->kind), note->to[0] ? " to " : "",
                bw_shown(note->to), bw_shown(note->from));
@@ -174,7 +206,7 @@ static int show_election(struct bw_client *client, const struct bw_ages *ages)
             json_object_set_new(value, "candidates", bw_json_candidates(client->candidates, count));
         bw_json_line(value);
     } else {
-        print_record(client->look->election, &record, &age);
+        print_record(client->look, &record, &age);
         if (listed)
             print_names(client->candidates, count);
     }

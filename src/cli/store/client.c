@@ -37,6 +37,7 @@ int bw_look_store(const struct bw_cli_command *command, struct bw_look *look)
     bw_job_options_init(&job);
     job.config.store = look->store;
     job.store_file = look->store_file;
+    look->is_default = !look->store && !look->store_file;
     int code = bw_job_options_store(command, &job);
     look->store = job.config.store;
     look->shown = job.config.store_shown;

@@ -17,6 +17,7 @@
 struct bw_look {
     const char *store, *store_file, *election, *id;
     const char *shown; /* the URL without its secret */
+    bool is_default;   /* no store was named: it is the default store */
     bool json;
     bw_time timeout_ns;
     bool all;        /* the election is optional: without it, the command shows all of them */

@@ -488,14 +488,22 @@ static void leave_unconfirmed_work_on_another_host(void)
 static void unreachable_owed_work_is_settled_by_operator(void **state)
 {
     struct command c;
+    char hint[2 * SCRATCH_MAX];
     (void)state;
     leave_unconfirmed_work_on_another_host();
     START(&c, "status");
     end(&c, 1);
     expect(&c, "lease       free; work of earlier leaders is not confirmed dead\n");
     expect(&c, "unconfirmed work of a may still run (pidns:4711:12@another-boot-1-1)\n");
-    expect(&c, "after you have seen it dead: bellwether recover --election job --settle ID\n");
+    snprintf(hint, sizeof hint,
+             "after you have seen it dead: bellwether recover --election job --store %s "
+             "--settle ID\n",
+             url);
+    expect(&c, hint);
     START(&c, "recover", "--settle", "somebody-else");
+    end(&c, 1);
+    expect(&c, "--settle somebody-else: no unconfirmed work of this holder; nothing was changed");
+    START(&c, "recover");
     end(&c, 1);
     expect(&c, "give --settle ID for each holder");
     START(&c, "recover", "--settle", "a");
@@ -504,6 +512,30 @@ static void unreachable_owed_work_is_settled_by_operator(void **state)
     end(&c, 1);
     expect(&c, "lease       free; the last work is confirmed dead\n");
     assert_null(strstr(c.text, "unconfirmed"));
+}
+
+static void settle_stops_no_leader_when_no_work_is_unconfirmed(void **state)
+{
+    struct command c;
+    (void)state;
+    START(&c, "recover", "--settle", "a", "-w", "100ms");
+    end(&c, 0);
+    expect(&c, "no work is unconfirmed; nothing was changed\n");
+    struct bw_store_record record = client_do(&b, BW_STORE_READ, "job").record;
+    assert_true(record.held);
+    assert_int_equal(record.token, token);
+    assert_int_equal(record.note.kind, BW_NOTE_NONE);
+}
+
+static void status_says_that_recover_stops_the_current_leader(void **state)
+{
+    struct command c;
+    (void)state;
+    leave_unconfirmed_work_on_another_host();
+    assert_int_equal(client_acquire(&b, "job", 0).outcome, BW_OUTCOME_DONE);
+    START(&c, "status");
+    end(&c, 0);
+    expect(&c, "recover makes b stop its work first");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -518,6 +550,8 @@ int main(int argc, char **argv)
         TEST(resign_reports_when_there_is_no_new_leader),
         TEST(status_shows_note_only_while_it_is_valid),
         TEST(unreachable_owed_work_is_settled_by_operator),
+        TEST(settle_stops_no_leader_when_no_work_is_unconfirmed),
+        TEST(status_says_that_recover_stops_the_current_leader),
         TEST(resign_waits_until_leader_has_released),
         TEST(resign_reports_leader_that_does_not_answer),
         TEST(transfer_reports_the_outcome),
