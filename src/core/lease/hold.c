@@ -95,10 +95,12 @@ static void count_failed_cleanup(struct bw_lease *l, bw_time now)
 }
 
 /* The lease is released, or was no longer ours. */
-static void become_released(struct bw_lease *l, bw_time now, struct bw_lease_actions *actions)
+static void become_released(struct bw_lease *l, enum bw_lease_end end, bw_time now,
+                            struct bw_lease_actions *actions)
 {
     struct bw_lease_action *action = lease_act(actions, BW_LEASE_RELEASED);
     action->reason = l->reason;
+    action->end = end;
     action->token = l->token;
     l->token = BW_TOKEN_NONE;
     bool voluntary = l->reason == BW_LEASE_RESIGNED || l->reason == BW_LEASE_TRANSFERRED;
@@ -124,7 +126,7 @@ void lease_become_releasing(struct bw_lease *l, enum bw_lease_loss reason, bw_ti
         l->acquire.id = 0; /* an answer from before the release must not make us holder again */
     l->queued = false;
     if (taken)
-        become_released(l, now, actions);
+        become_released(l, BW_LEASE_END_LOST, now, actions);
     else
         ask_release(l, now, actions);
 }
@@ -132,12 +134,16 @@ void lease_become_releasing(struct bw_lease *l, enum bw_lease_loss reason, bw_ti
 static void on_release_answer(struct bw_lease *l, const struct bw_store_reply *reply, bw_time now,
                               struct bw_lease_actions *actions)
 {
-    bool answered = reply->outcome == BW_OUTCOME_DONE || reply->outcome == BW_OUTCOME_REFUSED;
+    bool done = reply->outcome == BW_OUTCOME_DONE;
+    bool answered = done || reply->outcome == BW_OUTCOME_REFUSED;
+    enum bw_lease_end end = done       ? BW_LEASE_END_RELEASED
+                            : answered ? BW_LEASE_END_LOST
+                                       : BW_LEASE_END_UNANSWERED;
     l->main.id = 0;
     if (answered)
         lease_note_record(l, &reply->record, now, actions);
     if (answered || now >= l->schedule.end)
-        become_released(l, now, actions);
+        become_released(l, end, now, actions);
     else
         l->act_at = bw_time_min(now + l->config.retry_ns / 4, l->schedule.end);
 }
@@ -230,7 +236,7 @@ void lease_on_hold_timeout(struct bw_lease *l, bw_time now, struct bw_lease_acti
 {
     if (l->state == LEASE_RELEASING) {
         if (l->main.id == 0 && now >= l->schedule.end)
-            become_released(l, now, actions);
+            become_released(l, BW_LEASE_END_UNANSWERED, now, actions);
         else if (l->main.id == 0 && now >= l->act_at)
             ask_release(l, now, actions);
         return;

@@ -37,6 +37,13 @@ enum bw_lease_loss {
 
 #define BW_LEASE_LOSSES ((unsigned)BW_LEASE_PREDECESSOR_NOT_DEAD + 1)
 
+/* What became of the lease at the end of a leadership. */
+enum bw_lease_end {
+    BW_LEASE_END_RELEASED,  /* the store has confirmed the release */
+    BW_LEASE_END_LOST,      /* the store refused it: the lease was no longer ours */
+    BW_LEASE_END_UNANSWERED /* the store did not answer while the lease lasted: it expires */
+};
+
 enum bw_lease_event_kind {
     BW_LEASE_START,
     BW_LEASE_ANSWER,        /* answer: a store's reply, or UNKNOWN after the caller's timeout */
@@ -66,7 +73,7 @@ enum bw_lease_action_kind {
     BW_LEASE_STEP_DOWN, /* SIGTERM the work now, SIGKILL it at schedule.kill; reason */
     BW_LEASE_LEADER,    /* the leader changed: leader (may be empty), token, value */
     BW_LEASE_PREPARE,   /* run --on-prepare: this candidate is asked to take over */
-    BW_LEASE_RELEASED,  /* the release was answered, or given up: reason */
+    BW_LEASE_RELEASED,  /* the release was answered, or given up: reason, end */
     BW_LEASE_DUPLICATE, /* another running candidate has our id: report it once */
     BW_LEASE_STOPPED    /* the last action, after STOP */
 };
@@ -79,6 +86,7 @@ struct bw_lease_ask {
 struct bw_lease_action {
     enum bw_lease_action_kind kind;
     enum bw_lease_loss reason;
+    enum bw_lease_end end; /* RELEASED */
     bw_token token;
     struct bw_lease_schedule schedule;
     struct bw_lease_ask ask;

@@ -159,6 +159,22 @@ static void on_leader(struct supervisor *s, const struct bw_lease_action *action
     bw_supervisor_leader_changed(s, action);
 }
 
+static void log_released(struct supervisor *s, const struct bw_lease_action *action)
+{
+    static const char *const verbs[] = {[BW_LEASE_END_RELEASED] = "released",
+                                        [BW_LEASE_END_LOST] = "lost",
+                                        [BW_LEASE_END_UNANSWERED] = "cannot release"};
+    const char *reason = bw_lease_loss_name(action->reason);
+    struct bw_log_field fields[] = {
+        {"token", NULL, action->token}, {"reason", reason, 0}, BW_LOG_END};
+    bw_log_event(&s->log, BW_LOG_INFO, "released", fields, "%s token %llu: %s%s",
+                 verbs[action->end], (unsigned long long)action->token,
+                 action->reason == BW_LEASE_KEPT ? "left over" : reason,
+                 action->end == BW_LEASE_END_UNANSWERED
+                     ? "; the store did not answer in time, so the lease expires by itself"
+                     : "");
+}
+
 /* --once, or -n, which implies it. An error: the command was stopped before its end, or did not
  * start, and with --log quiet this line is the only one that says why. */
 static void end_once(struct supervisor *s, const char *reason)
@@ -172,9 +188,6 @@ static void end_once(struct supervisor *s, const char *reason)
 
 static void on_released(struct supervisor *s, const struct bw_lease_action *action)
 {
-    const char *reason = bw_lease_loss_name(action->reason);
-    struct bw_log_field fields[] = {
-        {"token", NULL, action->token}, {"reason", reason, 0}, BW_LOG_END};
     if (s->armed_token != BW_TOKEN_NONE && bw_run_token(s->armed_token) == action->token) {
         bw_supervisor_send(s, (struct bw_wire){.kind = BW_WIRE_DISMISS, .token = s->armed_token},
                            -1);
@@ -183,11 +196,10 @@ static void on_released(struct supervisor *s, const struct bw_lease_action *acti
             s->guardian = GUARDIAN_STARTING; /* the next work gets another containment */
     }
     bw_supervisor_dashboard_released(s);
-    bw_log_event(&s->log, BW_LOG_INFO, "released", fields, "released token %llu: %s",
-                 (unsigned long long)action->token, reason);
+    log_released(s, action);
     bool lost = action->reason != BW_LEASE_FINISHED && action->reason != BW_LEASE_KEPT;
     if (lost && s->config->once && !s->ending)
-        end_once(s, reason);
+        end_once(s, bw_lease_loss_name(action->reason));
 }
 
 /* At most one of the two leads. But a list shows only one entry for both, and a transfer to the id

@@ -605,6 +605,7 @@ def lost_leadership_with_once_exits_with_76(room):
     room.started(1)
     os.rename(room.db, room.db + ".away")
     assert a.wait() == 76
+    assert a.said("released")["message"].startswith("cannot release token 1: unreachable; the store did not answer")
 
 
 def judge_one_run(room, candidate, reason):

@@ -148,7 +148,43 @@ static void lease_granted_to_an_unhealthy_candidate_is_released_without_work(voi
     assert_null(wants(&s, BW_LEASE_ELECTED));
     answer(&s, asks(&s, BW_STORE_RELEASE), BW_OUTCOME_DONE, vacant);
     assert_int_equal(wants(&s, BW_LEASE_RELEASED)->reason, BW_LEASE_UNHEALTHY);
+    assert_int_equal(wants(&s, BW_LEASE_RELEASED)->end, BW_LEASE_END_RELEASED);
     assert_int_equal(status_of(&s).last_loss, BW_LEASE_UNHEALTHY);
+    free(s.lease);
+}
+
+static void release_without_an_answer_is_not_reported_as_released(void **state)
+{
+    (void)state;
+    struct story s;
+    lead(&s);
+    happens(&s, BW_LEASE_RESIGN);
+    happens(&s, BW_LEASE_WORK_DEAD);
+    unsigned asked = 0;
+    while (!wants(&s, BW_LEASE_RELEASED)) {
+        assert_true(asked++ < 100);
+        if (asks(&s, BW_STORE_RELEASE)) {
+            struct bw_store_request release = *asks(&s, BW_STORE_RELEASE);
+            answer(&s, &release, BW_OUTCOME_UNAVAILABLE, vacant);
+        } else {
+            time_passes(&s);
+        }
+    }
+    assert_int_equal(wants(&s, BW_LEASE_RELEASED)->reason, BW_LEASE_RESIGNED);
+    assert_int_equal(wants(&s, BW_LEASE_RELEASED)->end, BW_LEASE_END_UNANSWERED);
+    free(s.lease);
+}
+
+static void refused_release_is_reported_as_lost(void **state)
+{
+    (void)state;
+    struct story s;
+    lead(&s);
+    happens(&s, BW_LEASE_RESIGN);
+    happens(&s, BW_LEASE_WORK_DEAD);
+    struct bw_store_request release = *asks(&s, BW_STORE_RELEASE);
+    answer(&s, &release, BW_OUTCOME_REFUSED, held_by("b", 6, 12));
+    assert_int_equal(wants(&s, BW_LEASE_RELEASED)->end, BW_LEASE_END_LOST);
     free(s.lease);
 }
 
@@ -532,6 +568,8 @@ int main(void)
         cmocka_unit_test(stop_while_reading_waits_for_the_answer),
         cmocka_unit_test(lease_granted_during_shutdown_is_released_without_work),
         cmocka_unit_test(lease_granted_to_an_unhealthy_candidate_is_released_without_work),
+        cmocka_unit_test(release_without_an_answer_is_not_reported_as_released),
+        cmocka_unit_test(refused_release_is_reported_as_lost),
         cmocka_unit_test(stopping_leader_releases_after_its_work_and_stops),
         cmocka_unit_test(a_second_start_and_repeated_health_change_nothing),
         cmocka_unit_test(work_and_cleanup_of_a_candidate_that_does_not_lead_are_ignored),
