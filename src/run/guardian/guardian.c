@@ -147,10 +147,24 @@ static void forget(struct guardian *g)
     g->work = 0;
 }
 
+/* Only the supervisor can release at this store. Peers get a death notice instead. */
+static void log_lease_left(const struct guardian *g, bw_token token)
+{
+    bw_token shown = bw_run_token(token);
+    struct bw_log_field fields[] = {{"token", NULL, shown}, BW_LOG_END};
+    if (g->notices_fd < 0)
+        bw_log_event(g->config->log, BW_LOG_INFO, "confirmed-dead", fields,
+                     "the work is confirmed dead (token %llu); the next leader waits until the "
+                     "lease expires",
+                     (unsigned long long)shown);
+}
+
 static void release(struct guardian *g, bw_token token)
 {
-    if (g->lock_fd < 0)
+    if (g->lock_fd < 0) {
+        log_lease_left(g, token);
         return;
+    }
     g->leaving = bw_clean_close_applies(g->lock_fd);
     int error = g->leaving ? bw_clean_close_send(g->lock_fd, g->proof)
                            : bw_store_sqlite_release_fd(g->lock_fd, token);
@@ -233,8 +247,23 @@ static void feed(struct guardian *g, struct bw_guardian_event event)
 
 /* ---- events ---- */
 
+/* An error, so that --log quiet shows it, too: without a supervisor, this line is the only one that
+ * says why the command was stopped. */
+static void log_gone(const struct guardian *g)
+{
+    bw_token token = bw_run_token(g->core.token);
+    struct bw_log_field fields[] = {{"token", NULL, token}, BW_LOG_END};
+    if (g->core.state != BW_GUARDIAN_IDLE)
+        bw_log_event(g->config->log, BW_LOG_ERROR, "supervisor-died", fields,
+                     "%s; the guardian kills the work (token %llu)",
+                     g->unheard ? "the supervisor does not receive messages"
+                                : "the supervisor died",
+                     (unsigned long long)token);
+}
+
 static void on_gone(struct guardian *g)
 {
+    log_gone(g);
     close(g->fd[FD_SOCKET]);
     if (g->fd[FD_SUPERVISOR] >= 0)
         close(g->fd[FD_SUPERVISOR]);

@@ -70,6 +70,7 @@ def sigkill_of_the_supervisor_leaves_no_orphan(room):
     a.signal(signal.SIGKILL)
     room.started(2)  # the guardian released: the TTL is longer than this test
     assert b.leads() and a.said("guardian-released")["token"] == 1
+    assert a.said("supervisor-died")["level"] == "error"
     assert not b.events("predecessor-dead"), "the guardian's release was not believed"
 
 
@@ -651,6 +652,17 @@ def quiet_log_says_why_a_command_with_n_was_stopped(room):
                    stdout=subprocess.DEVNULL)
     assert a.wait() == 76
     assert [(e["event"], e["level"]) for e in a.events()] == [("leadership-lost", "error")]
+
+
+@test
+def quiet_log_says_that_the_supervisor_died(room):
+    room.options[room.options.index("--log") + 1] = "quiet"
+    a = room.candidate("a")
+    room.started(1)
+    a.signal(signal.SIGKILL)
+    a.said("supervisor-died")
+    room.candidate("b", "for=1").wait()
+    assert [(e["event"], e["level"], e["token"]) for e in a.events()] == [("supervisor-died", "error", 1)]
 
 
 @test
