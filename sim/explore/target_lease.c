@@ -376,7 +376,7 @@ static void add_request(const struct world *w, const struct request *r, struct b
     bw_digest_add(out, r->steal ? w->record.version - r->steal + 1 : 0);
     bw_digest_add(out, r->steal_request ? name(w, r->steal_request) : 0);
     bw_digest_add(out, r->token << 1 | r->clean);
-    bw_digest_time(out, r->given_up || r->stage == SERVED ? 0 : r->sent + r->within);
+    bw_digest_time(out, r->given_up ? 0 : r->sent + r->within);
     bool lengthens = r->op == BW_STORE_ACQUIRE || r->op == BW_STORE_RENEW;
     bw_digest_age(out, lengthens && r->stage == ASKED ? r->sent : -1);
     if (r->stage != SERVED)

@@ -40,7 +40,8 @@ static void add_leadership(const struct bw_lease *l, struct bw_digest *out)
     bw_digest_time(out, leads ? l->schedule.retry : 0);
     bw_digest_time(out, leads ? l->schedule.term : 0);
     bw_digest_time(out, leads ? l->schedule.kill : 0);
-    bw_digest_time(out, leads ? l->schedule.end : 0);
+    /* a release without an answer is repeated until the end */
+    bw_digest_time(out, leads || l->state == LEASE_RELEASING ? l->schedule.end : 0);
     bw_digest_add(out, (uint64_t)l->reason << 8 | (uint64_t)l->renewed_once << 1 | l->unreachable);
     bw_digest_add(out, text(l->previous) | (uint64_t)l->previous_clean << 63);
     bw_digest_add(out, text(l->successor));
