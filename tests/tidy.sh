@@ -42,6 +42,11 @@ tap_empty "no comment contains TODO, FIXME, XXX or HACK" "$found"
 grep -niE '\bcopyright\b|\(c\) *20[0-9][0-9]' $code /dev/null >"$found"
 tap_empty "no copyright banners" "$found"
 
+# These lines may go to the journal, where bw_print_line adds their priority.
+grep -nE '\b(fprintf|vfprintf|fputs) *\(stderr|\bperror *\(' \
+    $(echo "$code" | grep -E '^src/(serve|run|store|net|peer|cli/serve)/') /dev/null >"$found"
+tap_empty "programs that run under systemd print lines with bw_print_line" "$found"
+
 tab=$(printf '\t')
 grep -In "$tab" $(echo "$text" | grep -vE '(^|/)(Makefile|debian/rules)$|^go/.*\.go$') /dev/null >"$found"
 tap_empty "no tabs outside makefiles and Go" "$found"

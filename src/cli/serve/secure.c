@@ -16,10 +16,10 @@
 static const char *const client_protocols[] = {"h2", "grpc-exp", "http/1.1", NULL};
 static const char *const peer_protocols[] = {"bellwether-peer", NULL};
 
-void bw_secure_log(void *context, const char *line)
+void bw_secure_log(void *context, enum bw_priority priority, const char *line)
 {
     (void)context;
-    fprintf(stderr, "bellwether serve: %s\n", line);
+    bw_print_line(priority, "bellwether serve: %s", line);
 }
 
 static int check_files(const struct bw_cli_command *command, const struct bw_secure *s)

@@ -32,6 +32,6 @@ void bw_secure_hide(void);
 /* Prints the line of a user, with the password read from standard input. */
 int bw_secure_hash(const struct bw_cli_command *command, const char *name_and_role);
 /* Logs a line to standard error. */
-void bw_secure_log(void *context, const char *line);
+void bw_secure_log(void *context, enum bw_priority priority, const char *line);
 
 #endif

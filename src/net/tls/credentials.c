@@ -79,7 +79,7 @@ static void warn(struct bw_credentials *c)
     else
         snprintf(line, sizeof line, "the certificate %s expires in %lld days; renew it",
                  c->options.files.cert_file, (long long)(left / DAY_S));
-    c->options.say(c->options.context, line);
+    c->options.say(c->options.context, left <= 0 ? BW_PRIORITY_ERROR : BW_PRIORITY_WARNING, line);
 }
 
 void bw_credentials_check(struct bw_credentials *c)
@@ -98,7 +98,7 @@ void bw_credentials_check(struct bw_credentials *c)
         snprintf(line, sizeof line, "%s; the previous certificate stays in use", why);
         for (unsigned i = 0; i < FILES; i++)
             c->refused[i] = found[i];
-        c->options.say(c->options.context, line);
+        c->options.say(c->options.context, BW_PRIORITY_ERROR, line);
         return;
     }
     set_free(&c->now);
@@ -108,7 +108,7 @@ void bw_credentials_check(struct bw_credentials *c)
     c->warned_s = 0;
     snprintf(line, sizeof line, "new connections use the new certificate from %s",
              c->options.files.cert_file);
-    c->options.say(c->options.context, line);
+    c->options.say(c->options.context, BW_PRIORITY_INFO, line);
     warn(c);
 }
 
@@ -122,7 +122,7 @@ void bw_credentials_refused(struct bw_credentials *c, const char *why)
     c->reported_ms = now ? now : 1;
     snprintf(line, sizeof line, "refused a %s's connection: %s (%llu so far)", c->options.whose,
              why, (unsigned long long)c->refusals);
-    c->options.say(c->options.context, line);
+    c->options.say(c->options.context, BW_PRIORITY_WARNING, line);
 }
 
 static void on_timer(uv_timer_t *timer)

@@ -9,6 +9,7 @@
 #define BW_NET_TLS_CREDENTIALS_H
 
 #include "net/tls/tls.h"
+#include "os/journal.h"
 
 #include <uv.h>
 
@@ -22,7 +23,7 @@ struct bw_credentials_options {
     const char *whose; /* "client" or "node": the side that connects */
     bool dials;        /* also load the client side, with the same files */
     void *context;
-    void (*say)(void *context, const char *line);
+    void (*say)(void *context, enum bw_priority priority, const char *line);
 };
 
 /* Returns 0, or an error with the reason in why[BW_TLS_WHY_MAX + 1]. The file names must stay

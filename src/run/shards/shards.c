@@ -412,7 +412,7 @@ int bw_shards_run(const struct bw_shards_order *order)
     struct launcher *l = calloc(1, sizeof *l);
     bw_run_fill_streams();
     if (!l || !bw_run_has_descriptors() || uv_loop_init(&l->loop) != 0) {
-        perror("bellwether run: cannot start");
+        bw_print_line(BW_PRIORITY_ERROR, "bellwether run: cannot start: %s", strerror(errno));
         free(l);
         return 71;
     }

@@ -685,7 +685,7 @@ int bw_service_open(struct bw_service **out, const struct bw_service_options *op
     bw_service_notify_open(service);
     bw_service_import_open(service);
     if (bw_service_compactor_open(service) != 0)
-        fprintf(stderr, "bellwether: cannot compact automatically: out of memory\n");
+        bw_print_line(BW_PRIORITY_ERROR, "bellwether: cannot compact automatically: out of memory");
     *out = service;
     return 0;
 }

@@ -192,8 +192,9 @@ static int open_keys(struct bw_store *store, char *why)
     return error ? bw_store_explain(why, lasts ? BW_EINVAL : error, "%s", line) : 0;
 }
 
-static void on_tls_event(void *context, const char *line)
+static void on_tls_event(void *context, enum bw_priority priority, const char *line)
 {
+    (void)priority;
     report_event(context, "tls", line);
 }
 

@@ -5,6 +5,7 @@ priorities on the stream that JOURNAL_STREAM names.
     ship_units.py BELLWETHER WITNESS CONFORMANCE [NAME...]"""
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 from run_lib import wait_for  # noqa: E402
+from serve_lib import Authority  # noqa: E402
 from store_lib import TIMEOUT_S, Place, Skip, Suite, free_ports, program  # noqa: E402
 
 suite = Suite()
@@ -187,8 +189,9 @@ def watchdog_messages_come_from_the_process_that_the_manager_named():
         assert "WATCHDOG=1" not in lines, lines
 
 
-def journal_lines(words, last, named=True):
-    """What a command writes to its standard error, a stream socket, up to the line that contains `last`."""
+def journal_lines(words, last, named=True, reactions=None):
+    """What a command writes to its standard error, a stream socket, up to the line that contains `last`. `reactions` maps a text to a
+    function that is called with the process when a line contains the text."""
     ours, theirs = socket.socketpair()
     state = os.fstat(theirs.fileno())
     stream = f"{state.st_dev}:{state.st_ino if named else state.st_ino + 1}"
@@ -202,6 +205,9 @@ def journal_lines(words, last, named=True):
                 lines.append(line.rstrip("\n"))
                 if last in line:
                     return lines
+                for text, react in (reactions or {}).items():
+                    if text in line:
+                        react(process)
         raise AssertionError(f"no line with {last} in {lines}")
     finally:
         process.kill()
@@ -228,6 +234,31 @@ def lines_for_the_journal_begin_with_their_priority():
         serve = journal_lines(["serve", "--data", os.path.join(place.dir, "serve"), "--listen", f"127.0.0.1:{port}"], "leader default")
         assert all(line.startswith("<6>bellwether serve: ") for line in serve), serve
         assert journal_lines(["serve", "--data", "/proc/none"], "data directory")[0].startswith("<3>bellwether serve: ")
+
+
+@suite.test
+def lines_about_certificates_begin_with_their_priority():
+    with Place("certificates") as place:
+        ca = Authority(place, "ca")
+        crt, key = ca.sign("first", days=10)
+        other = ca.sign("second")
+
+        def damage_key(process):
+            with open(key, "w", encoding="utf-8") as file:
+                file.write("no key\n")
+            process.send_signal(signal.SIGHUP)
+
+        def renew(process):
+            for source, target in zip(other, (crt, key)):
+                shutil.copy(source, target + ".new")
+                os.replace(target + ".new", target)
+            process.send_signal(signal.SIGHUP)
+        lines = journal_lines(
+            ["serve", "--data", os.path.join(place.dir, "serve"), "--listen", f"127.0.0.1:{free_ports(1)[0]}", "--cert", crt, "--key", key],
+            "new connections use", reactions={"leader default": damage_key, "stays in use": renew})
+        for text, priority in (("expires in", "<4>"), ("stays in use", "<3>"), ("new connections use", "<6>")):
+            found = [line for line in lines if text in line]
+            assert found and found[0].startswith(priority + "bellwether serve: "), (text, lines)
 
 
 @suite.test
