@@ -32,10 +32,9 @@ static void not_visible(struct bw_cleanup *cleanup, const char *why)
     if (cleanup->fence_now)
         return;
     struct bw_log_field fields[] = {{"holder", cleanup->holder, 0}, BW_LOG_END};
-    bw_log_event(
-        cleanup->log, BW_LOG_WARNING, "predecessor-unreachable", fields,
-        "the work of earlier holder '%s' %s; its lease has expired and its token is fenced",
-        cleanup->holder, why);
+    bw_log_event(cleanup->log, BW_LOG_WARNING, "predecessor-unreachable", fields,
+                 "the work of earlier holder '%s' %s; its lease has ended and its token is fenced",
+                 cleanup->holder, why);
 }
 
 /* Reads the next line. True if it names a containment on this host. */
@@ -103,7 +102,7 @@ enum bw_cleanup_state bw_cleanup_step(struct bw_cleanup *cleanup, bw_time now)
         bw_contain_remove(&cleanup->contain);
         bw_log_event(cleanup->log, BW_LOG_INFO, "predecessor-dead", fields,
                      cleanup->contain.kind == BW_CONTAIN_SUBREAPER
-                         ? "found no work of earlier holder '%s'; its lease has expired"
+                         ? "found no work of earlier holder '%s'; its lease has ended"
                          : "the work of earlier holder '%s' is confirmed dead",
                      cleanup->holder);
         cleanup->active = false;

@@ -4,9 +4,13 @@
  * store.h). There are two cases:
  * - The containment exists on this host: its processes are killed until it is empty.
  * - The containment belongs to another boot, host or namespace: it cannot be examined. The elector
- *   has waited until that lease expired, and the token is older. If the user configured fencing
+ *   has waited until that lease ended, and the token is older. If the user configured fencing
  *   (--stonith, --fence-agent), the holder is fenced; otherwise a warning is logged. A candidate
- *   never fences itself. */
+ *   never fences itself.
+ *
+ * The lease can end before it expires: on bellwether:// a guardian that has killed the work ends
+ * the lease. It cannot write to the record, and an operator can end a lease as well. So an early
+ * end is no proof, and the work stays listed. */
 #ifndef BW_RUN_SUPERVISOR_CLEANUP_H
 #define BW_RUN_SUPERVISOR_CLEANUP_H
 

@@ -319,6 +319,14 @@ def unreachable_holder_is_fenced_before_the_work_starts(room):
 
 
 @test
+def log_says_that_the_lease_of_an_unreachable_holder_has_ended(room):
+    leave_unconfirmed_work_on_another_host(room)
+    said = room.candidate("a").said("predecessor-unreachable")["message"]
+    # not "expired": the guardian of the holder may have ended the lease early
+    assert said == "the work of earlier holder 'far' cannot be examined from this host; its lease has ended and its token is fenced", said
+
+
+@test
 def work_does_not_start_when_fencing_fails(room):
     leave_unconfirmed_work_on_another_host(room)
     a = room.candidate("a", options=["--stonith", "echo trying; echo no such plug >&2; exit 1"])
