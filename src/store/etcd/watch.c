@@ -187,13 +187,17 @@ static bool has_changed(const struct etcd_task *task)
     return !task->watched || !view->before.there || strcmp(view->note.to, request->candidate) == 0;
 }
 
-/* The connection was lost after a successful start: waits silently for the next connection. */
+/* The connection was lost after a successful start, or the server refused the read because its
+ * leader was replaced: reads again silently, on the next connection or when the timer fires. A
+ * server that refuses a read keeps the connection, so only the timer follows then. */
 static void on_read_failed(struct etcd_task *task, const struct bw_grpc_result *result)
 {
-    if (task->watched && task->job && result->code == BW_GRPC_UNAVAILABLE)
+    if (task->watched && task->job && result->code == BW_GRPC_UNAVAILABLE) {
         task->lost = true;
-    else
+        etcd_start_timer(task->store);
+    } else {
         etcd_task_fail(task, etcd_outcome(result), etcd_error(result), result->why);
+    }
 }
 
 static void on_rejoined(struct etcd_task *task)

@@ -15,7 +15,7 @@ sys.dont_write_bytecode = True
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 from postgres_lib import Postgres  # noqa: E402
-from run_lib import wait_for  # noqa: E402
+from run_lib import text_of, wait_for  # noqa: E402
 from serve_lib import Cluster  # noqa: E402
 from store_lib import TIMEOUT_S, Place, Skip, Suite  # noqa: E402
 
@@ -222,6 +222,44 @@ def age_is_that_of_the_present_leadership_as_this_host_saw_it():
         assert status(other)["age_ms"] is None, status(other)
         out = command("status", "--store", room.store, "--election", room.election, "--history-dir", other)[1]
         assert "age" not in out, out
+
+
+@suite.test
+def observe_reports_changes_after_its_node_refused_a_read():
+    """A node refuses the reads that it has sent to a leader which is then replaced. The connection of the observer stays."""
+    with Place("observe") as place:
+        cluster = Cluster(place, suite.bellwether, options=["--detect", "1s"])
+        url, seen = "bellwether://" + ",".join(map(cluster.at, "abc")), os.path.join(place.dir, "seen")
+        node = "a" if cluster.leads() != "a" else "b"
+        proxy = place.proxy(cluster.client[node])
+
+        def refused():
+            text = cluster.ask("GET", "/metrics", port=cluster.client[node])[1]
+            return sum(map(int, re.findall(rb'^grpc_server_handled_total\{grpc_code="Unavailable".*"Txn"[^}]*\} (\d+)$', text, re.M)))
+
+        def sees(kind):
+            wait_for(lambda: f'"event":"{kind}"' in text_of(seen), TIMEOUT_S, 0.02)
+
+        def interrupt_a_read():
+            before, leader = refused(), cluster.nodes[cluster.leads()]
+            leader.pause()
+            proxy.cut()
+            proxy.heal()
+            wait_for(lambda: refused() > before or "unreachable" in text_of(seen), TIMEOUT_S, 0.02)  # the latter on a slow machine
+            leader.resume()
+        with suite.room(url, ttl="1h", kill_after="200ms") as room, open(seen, "w", encoding="utf-8") as output:
+            room.candidate("one")
+            room.started(1)
+            watcher = subprocess.Popen([os.path.abspath(suite.bellwether), "observe", "--json", "--election", room.election, "--store",
+                                        f"bellwether://127.0.0.1:{proxy.port}"], stdout=output)
+            try:
+                sees("found")
+                interrupt_a_read()
+                wait_for(lambda: command("resign", "--store", url, "--election", room.election)[0] == 0, TIMEOUT_S, 0.1)
+                sees("lost")
+            finally:
+                watcher.kill()
+                watcher.wait()
 
 
 suite.main(4)
