@@ -41,6 +41,8 @@ static void print_json(const struct bw_change_line *line)
         line->event, "election", bw_json_text(line->election), "reason", bw_json_text(line->why),
         "leader", line->leader[0] ? bw_json_text(line->leader) : json_null(), "token",
         (json_int_t)line->token, "value", line->value ? bw_json_text(line->value) : json_null());
+    if (line->store)
+        json_object_set_new(object, "store", bw_json_text(line->store));
     if (line->note)
         json_object_set_new(object, "note", bw_json_note(line->note));
     if (line->span.kind != BW_SPAN_NONE) {
@@ -62,6 +64,8 @@ void bw_change_print(const struct bw_change_line *line, bool json)
     printf("%s ", bw_wall_text(time, line->at));
     if (line->shows_election)
         printf("%-16s ", bw_shown(line->election));
+    if (line->shows_store)
+        printf("%s ", line->store ? bw_shown(line->store) : "unknown-store");
     printf("%-8s", line->note ? "request" : line->event);
     if (leads)
         printf(" %s", bw_shown(line->leader));

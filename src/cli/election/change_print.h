@@ -15,6 +15,8 @@ struct bw_change_line {
     bw_time at; /* wall clock */
     const char *event, *election, *why;
     bool shows_election; /* in text; JSON always names it */
+    const char *store;   /* NULL: unknown, or the only one */
+    bool shows_store;    /* in text */
     const char *leader;  /* "": none */
     bw_token token;
     const char *value;          /* NULL: none */

@@ -2,9 +2,10 @@
  * seen, from their local history. The lines have the form of `bellwether observe`. */
 #include "cli/commands.h"
 #include "cli/history/show.h"
+#include "run/history/history_log.h"
 
 struct history_options {
-    const char *election, *directory, *since;
+    const char *election, *store, *directory, *since;
     bool json;
 };
 
@@ -14,6 +15,11 @@ static const struct bw_option options[] = {
      .help = "name of the election (default: all elections)",
      .set = bw_set_text,
      .offset = offsetof(struct history_options, election)},
+    {.name = "store",
+     .form = "URL",
+     .help = "store of the election, as given to run (default: all stores)",
+     .set = bw_set_text,
+     .offset = offsetof(struct history_options, store)},
     {.name = "since",
      .form = "T",
      .help = "print changes since a time (2026-11-18T05:00:00Z) or for a duration (1h), and the "
@@ -40,7 +46,10 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     int code = bw_options_parse(command, argc, argv, &given, &parsed);
     if (code != BW_GO_ON)
         return code;
-    struct bw_history_query query = {.election = given.election,
+    char store[BW_HISTORY_STORE];
+    struct bw_history_query query = {.store =
+                                         given.store ? bw_history_store(store, given.store) : NULL,
+                                     .election = given.election,
                                      .directory = given.directory,
                                      .files = parsed.operands,
                                      .files_count = parsed.operands_count,
@@ -52,14 +61,15 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
 const struct bw_cli_command bw_command_history = {
     .name = "history",
     .path = "bellwether history",
-    .usage = "[--election NAME] [--since T] [--json] [--history-dir DIR | FILE...]",
+    .usage = "[--election NAME] [--store URL] [--since T] [--json] [--history-dir DIR | FILE...]",
     .about = "print past changes of leadership, from what the candidates of this host saw",
     .text =
         "Each `run` and `peer` writes the leaderships that it sees to a bounded local history, at\n"
         "most 2 MiB per directory. The lines have the form of `observe`: found, elected and lost,\n"
         "with the reason, how long the leader led, and how long there was none. FILE: such a\n"
         "history, or the output of `observe --json`; - is standard input. Several files are\n"
-        "merged. Times are those of the wall clock of each observer.\n"
+        "merged. Times are those of the wall clock of each observer. If an election was held in\n"
+        "several stores, each line names its store.\n"
         "Exit code: 0; 64 invalid usage; 66 no history, or none of this election; 74 a file\n"
         "cannot be read.\n",
     .options = options,

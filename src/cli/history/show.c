@@ -80,8 +80,10 @@ static struct bw_change_span span_of(const struct change *change)
     return (struct bw_change_span){.kind = BW_SPAN_NONE};
 }
 
-static void print(const struct change *change, const struct bw_history_query *query)
+static void print(const struct change *change, const struct source *source, bool shows_store)
 {
+    const struct bw_history_query *query = source->query;
+    const char *store = source->lines.stores[change->past->first->store];
     const struct bw_past *past = change->past;
     const char *why = change->is_end ? (past->why[0]       ? past->why
                                         : past->end_unseen ? "its end was not seen"
@@ -94,10 +96,34 @@ static void print(const struct change *change, const struct bw_history_query *qu
                                   .election = past->first->election,
                                   .why = why,
                                   .shows_election = !query->election,
+                                  .store = store,
+                                  .shows_store = shows_store,
                                   .leader = past->first->leader,
                                   .token = past->first->token,
                                   .span = span_of(change)};
     bw_change_print(&line, query->json);
+}
+
+/* Whether an election has leaderships in several stores. */
+static bool has_several_stores(const struct bw_past *past, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(past[i - 1].first->election, past[i].first->election) == 0 &&
+            past[i - 1].first->store != past[i].first->store)
+            return true;
+    return false;
+}
+
+/* Keeps the leaderships of --store. Returns their number. */
+static size_t choose(const struct source *source, struct bw_past *past, size_t count)
+{
+    size_t kept = 0;
+    const char *url = source->query->store;
+    unsigned store = url ? bw_past_find_store(&source->lines, url) : 0;
+    for (size_t i = 0; i < count; i++)
+        if (!url || (store && past[i].first->store == store))
+            past[kept++] = past[i];
+    return kept;
 }
 
 /* Lists the changes of one or more elections. `count` leaderships give at most twice as many. */
@@ -105,7 +131,7 @@ static size_t list(const struct bw_past *past, size_t count, struct change *out)
 {
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
-        bool same = i > 0 && strcmp(past[i - 1].first->election, past[i].first->election) == 0;
+        bool same = i > 0 && bw_past_is_same_election(past[i - 1].first, past[i].first);
         const struct bw_past *before = same ? &past[i - 1] : NULL;
         if (past[i].first->kind != BW_PAST_LOST) {
             out[used] = (struct change){&past[i], before, false, past[i].from, used};
@@ -125,7 +151,7 @@ static bool is_state_at(const struct change *changes, size_t count, size_t i, bw
     if (changes[i].at >= since)
         return false;
     for (size_t k = i + 1; k < count && changes[k].at < since; k++)
-        if (strcmp(changes[k].past->first->election, changes[i].past->first->election) == 0)
+        if (bw_past_is_same_election(changes[k].past->first, changes[i].past->first))
             return false;
     return true;
 }
@@ -142,14 +168,20 @@ static int show(struct source *source)
         free(past);
         return EXIT_MEMORY;
     }
+    count = choose(source, past, count);
+    bool several = has_several_stores(past, count);
     size_t used = list(past, count, changes);
     qsort(changes, used, sizeof changes[0], by_time);
     for (size_t i = 0; i < used; i++)
         if (changes[i].at >= since || is_state_at(changes, used, i, since))
-            print(&changes[i], source->query);
+            print(&changes[i], source, several);
     free(changes);
     free(past);
-    return BW_EXIT_OK;
+    if (count > 0 || !source->query->store)
+        return BW_EXIT_OK;
+    fprintf(stderr, "%s: the history has no change in store %s\n", source->command->path,
+            source->query->store);
+    return EXIT_NONE;
 }
 
 /* No line at all: says whether there is no file, or only none of this election. */

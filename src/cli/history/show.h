@@ -7,6 +7,7 @@
 
 struct bw_history_query {
     const char *election;  /* NULL: all elections */
+    const char *store;     /* as bw_history_store writes it; NULL: all stores */
     const char *directory; /* NULL: those of this host and of this user */
     char **files;          /* read instead of a directory, if there are any */
     int files_count;

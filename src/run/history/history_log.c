@@ -41,6 +41,27 @@ const char *bw_history_default_dir(char out[PATH_MAX])
     return out;
 }
 
+const char *bw_history_store(char out[BW_HISTORY_STORE], const char *url)
+{
+    static const char scheme[] = "sqlite:";
+    bool named = strncmp(url, scheme, strlen(scheme)) == 0;
+    const char *path = named ? url + strlen(scheme) : url;
+    char directory[PATH_MAX] = "";
+    bool other = !named && strstr(url, ":") && strcspn(url, ":") < strcspn(url, "/");
+    while (path[0] == '/' && path[1] == '/')
+        path++;
+    if (!other && path[0] != '/' && !getcwd(directory, sizeof directory))
+        directory[0] = '\0';
+    while (!other && path[0] == '.' && path[1] == '/')
+        path += 2;
+    if (other)
+        snprintf(out, BW_HISTORY_STORE, "%s", url);
+    else
+        snprintf(out, BW_HISTORY_STORE, "%s%s%s%s", scheme, directory, directory[0] ? "/" : "",
+                 path);
+    return out;
+}
+
 /* ---- the file ---- */
 
 /* Creates the directory and its missing parents. Other users may read the history of the host, but

@@ -4,9 +4,10 @@
  * candidate. A line is an object as `observe --json` prints it:
  *
  *   {"time":"2026-11-16T10:15:40.330Z","event":"lost","election":"nightly","leader":"n1","token":1,
- *    "request":"5f1c","reason":"resigned","seen_by":"n2"}
+ *    "request":"5f1c","store":"etcd://e1,e2","reason":"resigned","seen_by":"n2"}
  *
  * `request` identifies a leadership where the store gives no token, or its tokens start over.
+ * `store` is the URL without secrets, "peer:" for peers; older lines have none.
  * Several processes append to the same file; the reader merges what they saw.
  *
  * The directory has at most two files of BW_HISTORY_FILE_MAX bytes: BW_HISTORY_FILE, and
@@ -33,6 +34,11 @@ struct bw_history_log;
 /* The directory if the user chose none: one for the host if run by root, else one for the user, ""
  * if the environment names none. Returns `out`. */
 const char *bw_history_default_dir(char out[PATH_MAX]);
+
+/* The URL of a store in the history. The path of a SQLite file is absolute: two relative paths may
+ * mean two files. Returns `out`. */
+#define BW_HISTORY_STORE (PATH_MAX + 1024u)
+const char *bw_history_store(char out[BW_HISTORY_STORE], const char *url);
 
 /* Copies the directory, and creates it with the first line. Returns NULL if memory is exhausted. */
 struct bw_history_log *bw_history_log_new(const char *directory);

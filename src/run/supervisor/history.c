@@ -32,15 +32,17 @@ static json_t *text(const char *value)
 static void append(struct supervisor *s, const char *event, const struct bw_leadership *leadership,
                    const char *reason)
 {
-    char time[BW_LOG_TIME_MAX], request[24] = "";
+    char time[BW_LOG_TIME_MAX], request[24] = "", store[BW_HISTORY_STORE] = "peer:";
     if (leadership)
         snprintf(request, sizeof request, "%" PRIx64, leadership->request);
+    if (!s->config->promise) /* peers have no store */
+        bw_history_store(store, s->config->store_shown);
     json_t *object =
-        json_pack("{s:s, s:s, s:o, s:o, s:I, s:s, s:o, s:o}", "time", bw_log_time(time), "event",
-                  event, "election", text(s->config->election), "leader",
+        json_pack("{s:s, s:s, s:o, s:o, s:I, s:s, s:o, s:o, s:o}", "time", bw_log_time(time),
+                  "event", event, "election", text(s->config->election), "leader",
                   leadership ? text(leadership->holder) : json_null(), "token",
-                  (json_int_t)(leadership ? leadership->token : 0), "request", request, "reason",
-                  text(reason), "seen_by", text(s->config->id));
+                  (json_int_t)(leadership ? leadership->token : 0), "request", request, "store",
+                  text(store), "reason", text(reason), "seen_by", text(s->config->id));
     char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
     if (line)

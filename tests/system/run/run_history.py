@@ -136,6 +136,60 @@ def history_says_that_an_end_was_not_seen(room):
     assert "led_ms" in merged[2] and merged[2]["reason"] != "its end was not seen", merged
 
 
+def write_history(room, name, *lines):
+    """A file of a history: (second, event, leader, token, request, store, observer) per line."""
+    path = os.path.join(room.dir, name)
+    with open(path, "w", encoding="utf-8") as file:
+        for second, event, leader, token, request, store, observer in lines:
+            line = {"time": f"2026-11-19T15:30:{second:02}.000000Z", "event": event, "election": "nightly", "leader": leader,
+                    "token": token, "request": request, "reason": "", "seen_by": observer}
+            file.write(json.dumps({**line, **({"store": store} if store else {})}) + "\n")
+    return path
+
+
+def read_history(room, *words, code=0):
+    done = subprocess.run([room.bellwether, "history", *words], capture_output=True, text=True, check=False, timeout=HANG_S)
+    assert done.returncode == code, done
+    return done.stdout if code == 0 else done.stderr
+
+
+@test
+def merged_history_shows_a_leadership_once_when_one_observer_does_not_know_its_request(room):
+    one = write_history(room, "h1", (10, "elected", "web1", 20, "5dc4", "", "web1"), (16, "lost", "web1", 20, "5dc4", "", "web1"))
+    for unknown in ("0", ""):
+        other = write_history(room, "h3", (9, "elected", "web1", 20, unknown, "", "web3"))
+        for files in ((one, other), (other, one)):
+            assert len(read_history(room, *files).splitlines()) == 2, read_history(room, *files)
+
+
+@test
+def history_keeps_elections_of_the_same_name_in_two_stores_apart(room):
+    file = write_history(room, "both", (1, "elected", "a", 1, "11", "sqlite:/a.db", "a"), (2, "elected", "b", 1, "22", "etcd://e1", "b"),
+                         (3, "lost", "a", 1, "11", "sqlite:/a.db", "a"), (4, "lost", "b", 1, "22", "etcd://e1", "b"))
+    lines = read_history(room, file).splitlines()
+    assert len(lines) == 4 and not any("not seen" in line for line in lines), lines
+    assert ["sqlite:/a.db" in line for line in lines] == [True, False, True, False] and "etcd://e1" in lines[1], lines
+    only = [json.loads(line) for line in read_history(room, file, "--store", "etcd://e1", "--json").splitlines()]
+    assert [(line["event"], line["leader"], line["store"]) for line in only] == [("elected", "b", "etcd://e1"), ("lost", "b", "etcd://e1")]
+    assert "sqlite:" not in read_history(room, file, "--store", "sqlite:/a.db"), "one store needs no column"
+    assert "no change in store etcd://e2" in read_history(room, file, "--store", "etcd://e2", code=66)
+
+
+@test
+def history_joins_two_urls_of_one_store_and_lines_without_a_store(room):
+    file = write_history(room, "one", (1, "elected", "a", 1, "11", "", "old"), (2, "elected", "a", 1, "11", "etcd://e1,e2", "a"),
+                         (3, "lost", "a", 1, "11", "etcd://e2,e1", "b"), (4, "elected", "b", 2, "22", "etcd://e2,e1", "b"))
+    for words in ((), ("--store", "etcd://e1,e2"), ("--store", "etcd://e2,e1")):
+        lines = read_history(room, file, *words).splitlines()
+        assert [line.split()[2] for line in lines] == ["elected", "lost", "elected"], lines
+
+
+@test
+def history_of_a_candidate_names_its_store(room):
+    room.candidate("a", "for=1").wait()
+    assert {change["store"] for change in changes(room, "--store", room.store)} == {room.store}
+
+
 @test
 def history_needs_no_write_permission(room):
     room.candidate("a")
