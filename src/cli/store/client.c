@@ -212,8 +212,10 @@ int bw_client_open(struct bw_client *client, const struct bw_cli_command *comman
     if (error == 0)
         return BW_GO_ON;
     bw_client_close(client);
-    return bw_client_fail(client, error == BW_EINVAL ? BW_EXIT_USAGE : BW_EXIT_UNAVAILABLE, "%s",
-                          why);
+    /* as in `run`: a store that must be changed first */
+    return bw_client_fail(
+        client, bw_run_store_error_is_permanent(error) ? BW_EXIT_USAGE : BW_EXIT_UNAVAILABLE, "%s",
+        why);
 }
 
 void bw_client_close(struct bw_client *client)

@@ -213,6 +213,13 @@ static bool has_directory(const char *path)
     return stat(directory, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+/* The length of "/srv/jobs" in "/srv/jobs/e.db". */
+static int directory_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? (int)(slash - path) : 0;
+}
+
 /* Creates the file with mode 0660 minus the umask. If another process was faster, uses its file. */
 static int create_file(const char *path, char *why)
 {
@@ -227,8 +234,9 @@ static int create_file(const char *path, char *why)
         return bw_store_explain(why, BW_EINVAL,
                                 "cannot create %s: its file system does not allow new files", path);
     if (errno == ENOENT || errno == ENOTDIR)
-        return bw_store_explain(why, BW_EINVAL, "cannot create %s: its directory does not exist",
-                                path);
+        return bw_store_explain(why, BW_EINVAL,
+                                "cannot create %s: its directory does not exist; run mkdir -p %.*s",
+                                path, directory_length(path), path);
     return refuse_errno(why, "cannot create", path);
 }
 

@@ -746,6 +746,22 @@ def read_only_database_is_reported_and_exits_with_64(room):
 
 
 @test
+def unreadable_database_gives_the_same_exit_code_in_run_and_status(room):
+    if os.geteuid() != 0:
+        raise Skip("only root can start a command as another user")
+    room.candidate("first", "for=1").wait()
+    os.chmod(room.dir, 0o755)
+    for name in (room.db, room.db + ".locks"):
+        os.chmod(name, 0)
+    store = ["--store", room.store, "--election", room.election]
+    environment = {"PATH": os.environ["PATH"], "BELLWETHER_HISTORY_DIR": "none"}
+    for words in (["run", *store, "-n", "--", "true"], ["status", *store], ["resign", *store]):
+        done = subprocess.run([room.bellwether, *words], user=65534, group=65534, extra_groups=[], check=False, env=environment,
+                              capture_output=True, text=True, timeout=HANG_S)
+        assert done.returncode == 64 and "Permission denied" in done.stderr, f"{words[0]}: {done}"
+
+
+@test
 def corrupt_database_is_reported_unchanged_and_exits_with_64(room):
     with open(room.db, "wb") as file:
         file.write(b"this is no database\n" * 200)
