@@ -59,6 +59,28 @@ static int unknown_command(const struct bw_cli_command *command, const char *got
     return BW_EXIT_USAGE;
 }
 
+static const struct bw_cli_command *find_command(const struct bw_cli_command *command,
+                                                 const char *name)
+{
+    for (const struct bw_cli_command *const *sub = command->subs; sub && *sub; sub++)
+        if (strcmp(name, (*sub)->name) == 0)
+            return *sub;
+    return NULL;
+}
+
+/* `help run` and `help store check`: the same as `run --help` and `store check --help`. */
+static int help(const struct bw_cli_command *command, int argc, char **argv)
+{
+    for (int i = 0; i < argc && command->subs; i++) {
+        const struct bw_cli_command *sub = find_command(command, argv[i]);
+        if (!sub)
+            return unknown_command(command, argv[i]);
+        command = sub;
+    }
+    bw_options_help(command);
+    return BW_EXIT_OK;
+}
+
 int bw_command_dispatch(const struct bw_cli_command *command, int argc, char **argv)
 {
     if (argc == 0) {
@@ -66,14 +88,10 @@ int bw_command_dispatch(const struct bw_cli_command *command, int argc, char **a
         return BW_EXIT_USAGE;
     }
     if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0 ||
-        strcmp(argv[0], "help") == 0) {
-        bw_options_help(command);
-        return BW_EXIT_OK;
-    }
-    for (const struct bw_cli_command *const *sub = command->subs; *sub; sub++)
-        if (strcmp(argv[0], (*sub)->name) == 0)
-            return (*sub)->run(*sub, argc - 1, argv + 1);
-    return unknown_command(command, argv[0]);
+        strcmp(argv[0], "help") == 0)
+        return help(command, argc - 1, argv + 1);
+    const struct bw_cli_command *sub = find_command(command, argv[0]);
+    return sub ? sub->run(sub, argc - 1, argv + 1) : unknown_command(command, argv[0]);
 }
 
 int main(int argc, char **argv)

@@ -120,7 +120,8 @@ int bw_peer_client_open(struct bw_peer_client **out, const struct bw_cli_command
     if (code != BW_GO_ON)
         return code;
     if (!look->join)
-        return bw_usage_error(command, "missing option: --join HOST:PORT");
+        return bw_usage_error(command, "missing option: --join HOST:PORT; see '%s --help'",
+                              command->path);
     struct bw_peer_client *c = calloc(1, sizeof *c);
     if (!c)
         return BW_EXIT_IO;

@@ -227,11 +227,13 @@ static int make_url(const struct bw_cli_command *command, struct bw_peer_cli *o)
 static int check_who(const struct bw_cli_command *command, struct bw_peer_cli *o)
 {
     if (o->id == 0)
-        return bw_usage_error(command, "missing option: --id N");
+        return bw_usage_error(command, "missing option: --id N; see '%s --help'", command->path);
     if (!o->listen)
-        return bw_usage_error(command, "missing option: --listen HOST:PORT");
+        return bw_usage_error(command, "missing option: --listen HOST:PORT; see '%s --help'",
+                              command->path);
     if (!o->data)
-        return bw_usage_error(command, "missing option: --data DIR");
+        return bw_usage_error(command, "missing option: --data DIR; see '%s --help'",
+                              command->path);
     if (o->members && (o->join || o->expect))
         return bw_usage_error(
             command,

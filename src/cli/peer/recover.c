@@ -317,7 +317,8 @@ static int run(const struct bw_cli_command *command, int argc, char **argv)
     if (code != BW_GO_ON)
         return code;
     if (!r.on_compare)
-        code = bw_usage_error(command, "missing option: --on-compare CMD");
+        code = bw_usage_error(command, "missing option: --on-compare CMD; see '%s --help'",
+                              command->path);
     else
         code = find_members(&r);
     if (code == 0)

@@ -210,7 +210,8 @@ static int check_names(const struct bw_cli_command *command, struct bw_job_optio
 {
     struct bw_run_config *config = &options->config;
     if (!config->election)
-        return bw_usage_error(command, "missing option: --election NAME");
+        return bw_usage_error(command, "missing option: --election NAME; see '%s --help'",
+                              command->path);
     struct bw_store_request request = {.op = BW_STORE_READ, .election = config->election};
     if (bw_store_request_check(&request, 0) != 0)
         return bw_usage_error(

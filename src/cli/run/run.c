@@ -155,6 +155,9 @@ const struct bw_cli_command bw_command_run = {
              "       bellwether run --election NAME --http ADDR [options]",
     .about = "run a command on exactly one of many candidates; move it when that candidate fails",
     .text =
+        "Example: bellwether run --election nightly -- ./job\n"
+        "In cron: bellwether run --election nightly -n -E 0 --log quiet -- ./job\n"
+        "\n"
         "Start the same command line as often as you like. All candidates with the same store and\n"
         "election compete (sqlite:PATH is a store on one host; without --store, each user has "
         "one).\n"
@@ -173,9 +176,11 @@ const struct bw_cli_command bw_command_run = {
         "Exit code: that of the command; 128+N killed by signal N; 64 invalid usage, or a store "
         "that\n"
         "must be set up first; 69 the store was unreachable for all of -w; 71 out of processes or\n"
-        "memory; 75 not elected in time (see -E); 76 leadership lost with --once; 126 the command "
-        "is\n"
-        "not executable; 127 command not found.\n",
+        "memory; 75 not elected in time (see -E); 76 leadership lost with --once or -n; 126 the "
+        "command is\n"
+        "not executable; 127 command not found.\n"
+        "More: man bellwether-run, and docs/guides/run.md and cron.md of the package "
+        "bellwether-doc.\n",
     .options = bw_job_option_rows,
     .run = run,
 };

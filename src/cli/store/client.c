@@ -82,7 +82,8 @@ int bw_look_parse(const struct bw_cli_command *command, int argc, char **argv, s
     if (!look->election && look->all)
         return bw_look_store(command, look);
     if (!look->election)
-        return bw_usage_error(command, "missing option: --election NAME");
+        return bw_usage_error(command, "missing option: --election NAME; see '%s --help'",
+                              command->path);
     size_t length = strlen(look->election);
     if (length > BW_ELECTION_NAME_MAX || strchr(look->election, '/'))
         return bw_usage_error(
