@@ -7,9 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Several schemes may share one module. The module is listed once, under its first scheme. */
+/* Several schemes may share one module. The module is listed once, under its first scheme, except
+ * that the store of `bellwether serve` is listed by its own name. */
 static bool listed_before(const struct bw_store_about *about)
 {
+    if (strcmp(about->scheme, "bellwether") == 0)
+        return false;
     for (const struct bw_store_about *at = bw_store_known(); at != about; at++)
         if (at->module && about->module && strcmp(at->module, about->module) == 0)
             return true;
@@ -35,7 +38,7 @@ static void print_missing(void)
             listed_before(about) ? BW_STORE_HERE : bw_store_presence(about, why);
         if (presence == BW_STORE_HERE)
             continue;
-        printf("%s  %-14s %s\n", any ? "" : "missing:\n", about->module, why);
+        printf("%s  %-14s %s\n", any ? "" : "missing:\n", about->scheme, why);
         print_hint(about, presence);
         any = true;
     }

@@ -73,9 +73,9 @@ static enum bw_store_presence load(const char *path, const char *name,
     if (access(path, R_OK) != 0) {
         bool own = strcmp(name, "peer") != 0; /* the module of peers comes with the command */
         bw_store_explain(why, 0,
-                         "the %s store is not installed: no file %s; install the package "
-                         "bellwether%s%s",
-                         name, path, own ? "-store-" : "", own ? name : "");
+                         "the store needs the package bellwether%s%s, which is not installed (no "
+                         "file %s)",
+                         own ? "-store-" : "", own ? name : "", path);
         return BW_STORE_NOT_BUILT;
     }
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);

@@ -34,6 +34,7 @@ struct bw_link {
     uint32_t count, tried;
     struct bw_tls *tls;
     bool up, failed, closed;
+    bool heard; /* the server has sent something */
     char why[BW_LINK_WHY_MAX + 1];
     char chunk[CHUNK];
 };
@@ -185,15 +186,26 @@ static void read_tls(struct bw_link *link, const uint8_t *bytes, size_t length)
         fail(link, why, NULL);
 }
 
+/* A server that requires TLS closes a connection that begins without it, and sends nothing. */
+static const char *explain_loss(const struct bw_link *link, int error)
+{
+    if (!link->tls && !link->heard && (error == UV_EOF || error == UV_ECONNRESET))
+        return "closed by the server without an answer; it may require TLS (https://, etcds://, "
+               "bellwethers:// or --ca)";
+    return error == UV_EOF ? "closed by the server" : uv_strerror(error);
+}
+
 static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
 {
     struct bw_link *link = stream->data;
     if (!link || got == 0)
         return;
-    if (got < 0)
-        fail(link, "connection lost",
-             got == UV_EOF ? "closed by the server" : uv_strerror((int)got));
-    else if (link->tls)
+    if (got < 0) {
+        fail(link, "connection lost", explain_loss(link, (int)got));
+        return;
+    }
+    link->heard = true;
+    if (link->tls)
         read_tls(link, (const uint8_t *)buffer->base, (size_t)got);
     else
         link->options.bytes(link->options.context, (const uint8_t *)buffer->base, (size_t)got);

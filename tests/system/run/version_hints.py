@@ -75,12 +75,13 @@ def check_names(hint, wanted, path):
 
 def missing_store_names_the_build_packages(directory):
     missing = version(directory)
-    assert set(missing) == set(URLS), missing
+    assert set(missing) == {*URLS, "bellwether"}, missing
+    assert "needs the package bellwether-store-etcd," in missing["bellwether"][0], missing["bellwether"]
     for path in MODULES:
         reason, hint = missing[name_of(path)]
         assert "is not installed" in reason, reason
         package = "bellwether" if name_of(path) == "peer" else f"bellwether-store-{name_of(path)}"
-        assert reason.endswith(f"install the package {package}"), reason
+        assert f"needs the package {package}, which is not installed" in reason, reason
         assert hint.startswith("or build it with "), hint
         check_names(hint[len("or build it with "):], needed(path)["build"], path)
     assert "protobuf-c-compiler" in missing["etcd"][1], missing["etcd"]  # a program, not a library

@@ -177,6 +177,9 @@ def connection_without_tls_is_closed():
             said = raw.recv(100)
             assert b"HTTP/1.1" not in said, said
         nodes.wait_line("refused a client's connection: ")
+        asked = subprocess.run([os.path.abspath(suite.bellwether), "cluster", "status", "--endpoints", f"127.0.0.1:{nodes.ports[0]}"], check=False,
+                               capture_output=True, text=True, timeout=TIMEOUT_S)
+        assert asked.returncode == 69 and "it may require TLS (https://" in asked.stderr, asked
         nodes.ctl("--cacert", ca.crt, "put", "k", "v")
 
 
