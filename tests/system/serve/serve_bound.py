@@ -444,6 +444,30 @@ def successor_does_not_wait_for_expiry_over_tls():
 
 
 @suite.test
+def successor_over_a_network_does_not_wait_for_expiry_if_a_hold_off_is_configured():
+    host = own_address()
+    with Place("network") as place:
+        nodes, wire = node_at(place, host, "--bind-hold-off", "100ms")
+        wire.close()
+        killed_supervisor(f"bellwether://{host}:{nodes.ports[0]}/network")
+
+
+@suite.test
+def successor_over_a_network_waits_for_expiry_if_no_hold_off_is_configured():
+    host = own_address()
+    with Place("network") as place:
+        nodes, wire = node_at(place, host)
+        wire.close()
+        room, a, _ = pair(f"bellwether://{host}:{nodes.ports[0]}/network", "4s")
+        with room:
+            ends = time.monotonic() + seconds_left(nodes, "network")
+            a.signal(signal.SIGKILL)
+            second = int(room.started(2, TIMEOUT_S)[3]) / 1e9
+            assert second >= ends, f"the lease was ended {ends - second:.3f} s early, although its connection was not bound"
+            room.judge()
+
+
+@suite.test
 def lease_expires_by_ttl_when_supervisor_and_guardian_are_killed():
     nodes = shared.get()
     room, a, _ = pair(url_of(nodes, "both"), "4s")
