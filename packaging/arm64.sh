@@ -26,6 +26,7 @@ packages() {
 
 if [ ! -e "$out/complete" ]; then
     sources=$(ls /etc/apt/sources.list /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2>/dev/null || true)
+    # shellcheck disable=SC1091 # every Debian has it
     . /etc/os-release
     rm -rf --one-file-system "$root"
     # shellcheck disable=SC2086 # the sources are several words
@@ -41,6 +42,7 @@ if [ ! -e "$out/complete" ]; then
 fi
 
 # Everything else happens in that Debian, with mounts that end with the script.
+# shellcheck disable=SC2016 # the inner shell expands the script
 exec unshare --mount --pid --fork --propagation private sh -eu -c '
     root=$1 jobs=$2
     mkdir -p "$root/source"
