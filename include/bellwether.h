@@ -195,7 +195,10 @@ struct bw_options {
      * leadership itself. */
     void (*lost)(struct bw_leadership *l, enum bw_loss reason, void *context);
     /* The election has another leader; "" = no leader. Several changes in quick succession are
-     * reported as one, with the latest leader. */
+     * reported as one, with the latest leader. On etcd, bellwether and zookeeper, a candidate that
+     * is not next in line reads the election once per TTL: the call comes up to one TTL late, and
+     * a leadership that began and ended between two reads is not reported. An observer on
+     * another handle (bw_campaign_options.observer) is notified at once. */
     void (*leader_changed)(struct bw_leadership *l, const char *leader, uint64_t token,
                            const char *value, void *context);
     /* The leader wants to hand over to this program. Get ready, then call bw_prepared, here or
