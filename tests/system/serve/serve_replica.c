@@ -46,6 +46,8 @@ static struct {
     bool out_of_time, open;
 } w;
 
+static bw_time patience; /* election timeout of the nodes that start; 0: the default */
+
 static void on_applied(void *context, uint64_t request, const struct bw_entry *entry,
                        enum bw_refusal refusal, const struct bw_results *results)
 {
@@ -118,6 +120,7 @@ static void node_start(uint32_t i)
         .members = w.members,
         .count = w.count,
         .registry = {.quota = 256 << 20, .leases_max = 100000, .history = 10000},
+        .timeout_ns = patience,
         .context = node,
         .applied = on_applied,
         .answered = on_answered,
@@ -171,6 +174,7 @@ static int world_close(void **state)
     if (!w.open)
         return 0;
     w.open = false;
+    patience = 0;
     for (uint32_t i = 0; i < w.count; i++)
         node_stop(i);
     uv_close((uv_handle_t *)&w.timeout, NULL);
@@ -482,13 +486,14 @@ static bw_time cpu_to_load(uint32_t i)
     return took;
 }
 
-/* All nodes share one thread, so its CPU time in the longest turn bounds the turns of each node. */
+/* The nodes share one thread: its CPU time bounds that of the node that installs the snapshot. */
 static void loop_turns_while_a_snapshot_is_loaded(void **state)
 {
     (void)state;
     static char large[200001];
     bw_time longest = 0;
     char key[16];
+    patience = 10 * BW_SEC; /* a slow disk must not cost the leader its leadership */
     world_open(3);
     put(0, "first", "1");
     uint32_t away = (leader() + 1) % 3, writer = leader();
@@ -501,16 +506,20 @@ static void loop_turns_while_a_snapshot_is_loaded(void **state)
     for (uint64_t bytes = UINT64_MAX; bytes > (120u << 20); bytes = status_of(writer).log_bytes)
         turn();
     node_start(away);
+    const struct bw_replica *r = w.node[away].replica;
     while (status_of(away).applied < status_of(leader()).commit) {
+        bw_index before = r->snapshot_index;
         bw_time begun = cpu_now();
         turn();
         bw_time took = cpu_now() - begun;
-        longest = took > longest ? took : longest;
+        if (r->snapshot_index != before && took > longest)
+            longest = took;
     }
+    assert_true(longest > 0);
     has(away, "first", "1");
     has(away, "k799", large);
     bw_time load = cpu_to_load(away);
-    print_message("# longest turn: %lld ms, loading: %lld ms of CPU time\n",
+    print_message("# turn with the snapshot: %lld ms, loading: %lld ms of CPU time\n",
                   (long long)(longest / BW_MS), (long long)(load / BW_MS));
     assert_true(longest < load / 2);
 }
