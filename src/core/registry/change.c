@@ -79,6 +79,7 @@ void change_delete(struct bw_registry *r, bw_ref node, int64_t revision)
     bw_ref old = node_at(r, node)->kv;
     history_add(r, &(struct event){.revision = revision, .kv = old, .deleted = true});
     lease_detach(r, node);
+    move_skips(r, node);
     tree_remove(r, node);
     r->current -= kv_size(r, old);
     kv_drop(r, old);

@@ -4,7 +4,23 @@
  * sizes. So the memory has two halves. When the half in use is exhausted, everything in use moves
  * to the other half, without gaps. What is in use fits, because the quota bounds it, so no sequence
  * of requests exhausts the memory. A move happens only after a large part of a half was used up, so
- * its cost per byte written is bounded. A move of 512 MiB takes about half a second.
+ * its cost per byte written is bounded.
+ *
+ * To move 1 GB takes more than a second, so it is done in steps, between which the registry is used
+ * and changed:
+ *   - New versions are created in the new half, from the first step on.
+ *   - A version that has moved leaves its new place behind: its references become 0, and `mark` is
+ *     the new place. version_place() follows that, so references to the old place stay valid.
+ *   - The first pass updates the nodes of the tree in the order of their keys; `move_node` is the
+ *     next one. After this pass no node refers to the old half, and no later event does.
+ *   - The second pass updates the events.
+ *   - No memory of the old half is used again before the end of the move.
+ *   - Permissions are few; they move in the first step.
+ *
+ * Each byte that is reserved moves PACE bytes, so the new half has room for everything. Let the
+ * quota be 1. At most 1 is in use when a move begins, and at most 1/PACE is reserved before it
+ * ends. A block is at most a quarter larger than its content, so that needs 5/4 * (1 + 1/8) = 1.41
+ * of the 1.5 that the half has (registry.c). The rest is more than a 32nd of the half.
  *
  * The layout of the memory differs between nodes and never decides anything. */
 #include "core/base/assert.h"
@@ -12,6 +28,13 @@
 #include "core/registry/registry_state.h"
 
 #include <string.h>
+
+#define PACE 8u
+/* A step moves at least this much. A node or an event costs at least VISIT_COST. */
+#define STEP_BYTES 65536u
+#define VISIT_COST 64u
+/* A reservation of more than this part of a half ends the move. */
+#define LARGE_PART 32u
 
 struct bw_slice node_key(const struct bw_registry *r, bw_ref node)
 {
@@ -51,67 +74,104 @@ void kv_hold(struct bw_registry *r, bw_ref ref)
 
 void kv_drop(struct bw_registry *r, bw_ref ref)
 {
-    struct bw_kv *kv = kv_at(r, ref);
-    if (--kv->refs > 0)
+    bw_ref place = version_place(r, ref);
+    uint64_t bytes = kv_size(r, place);
+    if (--kv_at(r, place)->refs > 0)
         return;
-    uint64_t bytes = kv_size(r, ref);
-    bw_heap_give(&r->versions, ref, bytes);
+    if (!is_left(r, place))
+        bw_heap_give(&r->versions, place, bytes);
     r->bytes -= bytes;
 }
 
-/* Returns the new place of a version. The old one keeps it in `mark`, without references. */
-static bw_ref move_version(const struct bw_registry *r, struct bw_heap *to, bw_ref ref)
+/* Moves a version unless it has moved already. Returns its place; adds what that cost. */
+static bw_ref move_version(struct bw_registry *r, bw_ref ref, uint64_t *cost)
 {
-    struct bw_kv *old = kv_at(r, ref);
-    if (old->refs == 0)
-        return old->mark;
-    uint64_t bytes = kv_size(r, ref);
-    bw_ref new = bw_heap_take(to, bytes);
-    memcpy(bw_heap_at(to, new), old, bytes);
-    old->refs = 0;
-    old->mark = new;
+    bw_ref old = version_place(r, ref);
+    if (!is_left(r, old))
+        return old;
+    uint64_t bytes = kv_size(r, old);
+    bw_ref new = bw_heap_take(&r->versions, bytes);
+    BW_ASSERT(new);
+    struct bw_kv *kv = kv_at(r, old);
+    memcpy(bw_heap_at(&r->versions, new), kv, bytes);
+    kv->refs = 0;
+    kv->mark = new;
+    *cost += bytes;
     return new;
 }
 
-/* Visits all nodes without a stack: the last node before one with a left branch leads back to it
- * meanwhile (Morris, 1979). */
-static void move_tree(struct bw_registry *r, struct bw_heap *to)
+static bw_ref node_after(const struct bw_registry *r, bw_ref node)
 {
-    for (bw_ref at = r->root; at;) {
-        struct node *node = node_at(r, at);
-        if (node->left) {
-            bw_ref last = node->left;
-            while (node_at(r, last)->right && node_at(r, last)->right != at)
-                last = node_at(r, last)->right;
-            bool visited = node_at(r, last)->right == at;
-            node_at(r, last)->right = visited ? 0 : at;
-            if (!visited) {
-                at = node->left;
-                continue;
-            }
-        }
-        node->kv = move_version(r, to, node->kv);
-        at = node->right;
+    static const unsigned char zero = 0;
+    struct bw_keys all = {.key = {&zero, 1}, .end = {&zero, 1}};
+    return node ? tree_after(r, &all, node_key(r, node)) : tree_first(r, &all);
+}
+
+static bool is_moving(const struct bw_registry *r)
+{
+    return r->left_units > 0;
+}
+
+static void begin(struct bw_registry *r)
+{
+    size_t half = r->versions_half, start = r->versions.size - half;
+    size_t other = start > BW_HEAP_UNIT ? BW_HEAP_UNIT : BW_HEAP_UNIT + half;
+    struct bw_heap to;
+    bw_heap_init_part(&to, r->versions.base, other, other + half);
+    roles_move(r, &to);
+    r->left = start;
+    r->left_end = r->versions.used;
+    r->left_first = (bw_ref)(start / BW_HEAP_UNIT);
+    r->left_units = (bw_ref)(half / BW_HEAP_UNIT);
+    r->move_node = node_after(r, 0);
+    r->move_event = 0;
+    r->versions = to;
+}
+
+static void move_nodes(struct bw_registry *r, uint64_t budget, uint64_t *cost)
+{
+    for (; r->move_node && *cost < budget; *cost += VISIT_COST) {
+        struct node *node = node_at(r, r->move_node);
+        node->kv = move_version(r, node->kv, cost);
+        r->move_node = node_after(r, r->move_node);
     }
 }
 
-static void move_all(struct bw_registry *r)
+static void move_events(struct bw_registry *r, uint64_t budget, uint64_t *cost)
 {
-    size_t half = r->versions_half, in_use = r->versions.size;
-    size_t from = in_use > BW_HEAP_UNIT + half ? BW_HEAP_UNIT : BW_HEAP_UNIT + half;
-    struct bw_heap to;
-    bw_heap_init_part(&to, r->versions.base, from, from + half);
-    move_tree(r, &to);
-    for (uint64_t i = r->event_first; i < r->event_end; i++) {
-        struct event *event = event_at(r, i);
-        event->kv = move_version(r, &to, event->kv);
+    if (r->move_event < r->event_first)
+        r->move_event = r->event_first;
+    for (; r->move_event < r->event_end && *cost < budget; *cost += VISIT_COST) {
+        struct event *event = event_at(r, r->move_event++);
+        event->kv = move_version(r, event->kv, cost);
         if (event->previous)
-            event->previous = move_version(r, &to, event->previous);
+            event->previous = move_version(r, event->previous, cost);
     }
-    roles_move(r, &to);
-    r->left = in_use - half;
-    r->left_end = r->versions.used;
-    r->versions = to;
+}
+
+static void move_some(struct bw_registry *r, uint64_t budget)
+{
+    uint64_t cost = 0;
+    if (BW_BUG(registry_moves_all_in_one_step))
+        budget = UINT64_MAX;
+    move_nodes(r, budget, &cost);
+    if (!r->move_node)
+        move_events(r, budget, &cost);
+    if (!r->move_node && r->move_event >= r->event_end)
+        r->left_units = 0;
+}
+
+bool bw_registry_move(struct bw_registry *r, uint64_t bytes)
+{
+    if (is_moving(r))
+        move_some(r, bytes);
+    return is_moving(r);
+}
+
+void move_skips(struct bw_registry *r, bw_ref node)
+{
+    if (r->move_node == node && !BW_BUG(registry_move_ends_at_a_deleted_key))
+        r->move_node = node_after(r, node);
 }
 
 /* Freed blocks serve only their own size. So when more than half of the memory is free blocks, the
@@ -122,11 +182,21 @@ static bool is_wasteful(const struct bw_registry *r)
     return used > 2 * r->versions.taken + r->versions_half / 32;
 }
 
+static bool is_full(const struct bw_registry *r, uint64_t need)
+{
+    return r->versions.size - r->versions.used < need;
+}
+
 /* A block is at most a quarter larger than its content. */
 void versions_reserve(struct bw_registry *r, uint64_t bytes)
 {
     uint64_t need = bytes + bytes / 4;
-    bool full = r->versions.size - r->versions.used < need;
-    if ((full || is_wasteful(r)) && !BW_BUG(registry_never_moves_versions))
-        move_all(r);
+    uint64_t step = need > r->versions_half / LARGE_PART ? UINT64_MAX : PACE * need + STEP_BYTES;
+    if (is_moving(r))
+        move_some(r, step);
+    if (!is_moving(r) && (is_full(r, need) || is_wasteful(r)) &&
+        !BW_BUG(registry_never_moves_versions)) {
+        begin(r);
+        move_some(r, step);
+    }
 }

@@ -95,7 +95,7 @@ int bw_registry_init(struct bw_registry **out, void *memory, size_t bytes,
 /* After a move: the next piece of the memory that is not in use any more. */
 static bool release_left(struct bw_registry *r, struct bw_heap_pages *out)
 {
-    if (r->left >= r->left_end)
+    if (r->left >= r->left_end || r->left_units)
         return false;
     uintptr_t at = (uintptr_t)r->versions.base + r->left;
     size_t length = PIECE - at % PIECE, rest = r->left_end - r->left;

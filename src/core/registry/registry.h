@@ -225,6 +225,11 @@ int bw_registry_init(struct bw_registry **out, void *memory, size_t bytes,
  * work, else the pages of one dropped version; the caller discards their content. */
 bool bw_registry_release(struct bw_registry *registry, void **at, size_t *length);
 
+/* Goes on with a move of versions to other memory (kv.c), about this many bytes. Returns true if
+ * more is left. Memory is returned to the system only after a move. Pointers to versions become
+ * invalid. */
+bool bw_registry_move(struct bw_registry *registry, uint64_t bytes);
+
 void bw_registry_status(const struct bw_registry *registry, struct bw_registry_status *out);
 /* From the log. An unknown or lower level has no effect. */
 void bw_registry_raise(struct bw_registry *registry, uint32_t level);

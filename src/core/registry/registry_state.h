@@ -52,6 +52,10 @@ struct bw_registry {
     struct bw_heap versions; /* versions and permissions, in one half of their memory (kv.c) */
     size_t versions_half;    /* bytes of a half */
     size_t left, left_end;   /* the part of the other half that was not returned to the system */
+    /* during a move (kv.c): the other half, in units of the heap; 0 units: no move */
+    bw_ref left_first, left_units;
+    bw_ref move_node;    /* the next node to update; 0: all are */
+    uint64_t move_event; /* then the next event to update */
     uint32_t level;
     int64_t revision;
     bw_ref root; /* of the tree of keys */
@@ -83,9 +87,22 @@ static inline struct node *node_at(const struct bw_registry *r, bw_ref ref)
     return bw_heap_at(&r->heap, ref);
 }
 
+/* Whether this place is in the half that a move leaves. */
+static inline bool is_left(const struct bw_registry *r, bw_ref ref)
+{
+    return ref - r->left_first < r->left_units;
+}
+
+/* Where a version is now. */
+static inline bw_ref version_place(const struct bw_registry *r, bw_ref ref)
+{
+    const struct bw_kv *kv = bw_heap_at(&r->versions, ref);
+    return is_left(r, ref) && kv->refs == 0 ? kv->mark : ref;
+}
+
 static inline struct bw_kv *kv_at(const struct bw_registry *r, bw_ref ref)
 {
-    return bw_heap_at(&r->versions, ref);
+    return bw_heap_at(&r->versions, version_place(r, ref));
 }
 
 static inline struct lease *lease_at(const struct bw_registry *r, bw_ref ref)
@@ -118,10 +135,12 @@ bw_ref kv_new(struct bw_registry *r, struct bw_slice key, struct bw_slice value)
 void kv_hold(struct bw_registry *r, bw_ref ref);
 void kv_drop(struct bw_registry *r, bw_ref ref);
 uint64_t kv_bytes(size_t key, size_t value);
-/* Call before versions or permissions with `bytes` of content are made. May move all versions and
+uint64_t kv_size(const struct bw_registry *r, bw_ref ref);
+/* Call before versions or permissions with `bytes` of content are made. May move versions and
  * permissions: pointers to them become invalid. */
 void versions_reserve(struct bw_registry *r, uint64_t bytes);
-uint64_t kv_size(const struct bw_registry *r, bw_ref ref);
+/* Call before a node is removed from the tree. */
+void move_skips(struct bw_registry *r, bw_ref node);
 
 /* change.c: these functions cannot fail; the caller has checked the request. */
 bw_ref change_put(struct bw_registry *r, const struct bw_put *put, int64_t revision);

@@ -16,6 +16,8 @@
 #define RESULT_KVS 65536u
 /* Dropped versions whose memory is returned in one turn of the loop. Each is a system call. */
 #define RELEASED_PER_TURN 64u
+/* Versions that one turn of the loop moves: some milliseconds. */
+#define MOVED_PER_TURN ((uint64_t)4 << 20)
 /* Memory returned with one system call. Meanwhile no other thread can map memory. */
 #define UNMAP_BYTES ((size_t)16 << 20)
 
@@ -114,6 +116,10 @@ void replica_release_memory(struct bw_replica *r)
 {
     size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
     struct bw_heap_pages pages;
+    if (bw_registry_move(r->router.registry, MOVED_PER_TURN)) {
+        replica_turn(r);
+        return;
+    }
     for (uint32_t i = 0; i < RELEASED_PER_TURN; i++) {
         if (!bw_registry_release(r->router.registry, &pages.at, &pages.length))
             return;

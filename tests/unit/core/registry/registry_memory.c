@@ -2,6 +2,8 @@
  * sizes. A model counts what is in use: every put that fits the quota succeeds, every other one is
  * refused, and memory that the registry returns to the system contains nothing in use. */
 #include "core/base/rng.h"
+#include "core/registry/registry_state.h"
+#include "core/registry/snapshot.h"
 #include "registry_world.h"
 
 #include <stdio.h>
@@ -81,19 +83,25 @@ static void return_memory(struct model *m)
 {
     void *at;
     size_t length;
+    bw_registry_move(m->w.registry, bw_rng_below(&m->rng, 100000));
     while (bw_registry_release(m->w.registry, &at, &length)) {
         memset(at, 0xa5, length);
         m->returned += length;
     }
 }
 
-static void check_version(const struct bw_kv *kv)
+static uint32_t slot_of(struct bw_slice name)
 {
     char key[KEY + 1] = "";
+    assert_int_equal(name.length, KEY);
+    memcpy(key, name.at, KEY);
+    return (uint32_t)strtoul(key + 1, NULL, 16);
+}
+
+static void check_version(const struct bw_kv *kv)
+{
     struct bw_slice have = bw_kv_value(kv);
-    assert_int_equal(kv->key_length, KEY);
-    memcpy(key, bw_kv_key(kv).at, KEY);
-    uint32_t slot = (uint32_t)strtoul(key + 1, NULL, 16);
+    uint32_t slot = slot_of(bw_kv_key(kv));
     assert_true(have.at[0] == mark_of(slot, kv->value_length));
     assert_true(have.at[have.length - 1] == mark_of(slot, kv->value_length));
 }
@@ -130,6 +138,44 @@ static void check_keys(struct model *m)
         assert_int_equal(found.kvs[0]->value_length, m->length[slot]);
         check_version(found.kvs[0]);
     }
+}
+
+static size_t half_start(const struct bw_registry *r)
+{
+    return r->versions.size - r->versions_half;
+}
+
+/* The key that a move visits next; another one if it has visited all keys. */
+static uint32_t next_to_move(const struct model *m)
+{
+    const struct bw_registry *r = m->w.registry;
+    return r->move_node ? slot_of(node_key(r, r->move_node)) : 0;
+}
+
+/* Deletes the key that a move visits next, and compacts its last version away. */
+static void forget_next(struct model *m)
+{
+    delete_value(m, next_to_move(m));
+    delete_value(m, 4095);
+    assert_int_equal(bw_registry_compact(m->w.registry, revision_of(&m->w)), 0);
+}
+
+/* Checks a few keys in any state of a move. */
+static void check_some(struct model *m)
+{
+    for (uint32_t i = 0; i < 100; i++) {
+        char key[KEY + 1];
+        struct bw_op_result found;
+        uint32_t slot = (uint32_t)bw_rng_below(&m->rng, 4096);
+        write_key(key, slot);
+        struct bw_range range = {.keys = {.key = text(key)}};
+        m->w.results.kv_count = 0;
+        assert_int_equal(bw_registry_range(m->w.registry, &range, &m->w.results, &found), 0);
+        assert_int_equal(found.kv_count, m->length[slot] != 0);
+        if (found.kv_count)
+            check_version(found.kvs[0]);
+    }
+    check_history(m);
 }
 
 /* A length whose version is as large as a size class of the heap, or a byte more or less. */
@@ -194,6 +240,77 @@ static void begin(struct model *m)
         apply_role(m, BW_USERS_ROLE_ALLOW, ranges[i][0], ranges[i][1]);
     bw_registry_status(m->w.registry, &status);
     m->bytes = status.bytes;
+}
+
+static uint32_t hash_of(const struct bw_registry *r)
+{
+    struct bw_hashing hashing;
+    struct bw_slice visited = {0};
+    assert_int_equal(bw_registry_hash_begin(r, 0, &hashing), 0);
+    while (bw_registry_hash(r, &hashing, &visited, UINT64_MAX) != BW_HASH_DONE)
+        ;
+    return bw_hashing_result(&hashing);
+}
+
+/* A snapshot of any state of a move has the same keys and the same history. */
+static void save_and_load(struct model *m, const struct bw_registry_config *config)
+{
+    static unsigned char piece[2 * BW_SNAPSHOT_PIECE_MAX];
+    struct world other;
+    struct bw_saving saving;
+    struct bw_loading loading = {0};
+    struct bw_registry_status saved, loaded;
+    size_t length;
+    world_open_with(&other, config);
+    bw_registry_save_begin(m->w.registry, &saving);
+    while ((length = bw_registry_save(m->w.registry, &saving, piece, sizeof piece)) > 0)
+        assert_int_equal(bw_registry_load(other.registry, &loading, piece, length), length);
+    assert_true(loading.ended);
+    bw_registry_status(m->w.registry, &saved);
+    bw_registry_status(other.registry, &loaded);
+    assert_int_equal(saved.keys, loaded.keys);
+    assert_int_equal(saved.bytes, loaded.bytes);
+    assert_int_equal(saved.history_bytes, loaded.history_bytes);
+    assert_int_equal(hash_of(m->w.registry), hash_of(other.registry));
+    world_close(&other);
+}
+
+/* Clients replace all values with values of other sizes, again and again. Each put moves a bounded
+ * part of the memory, and everything can be read during a move. */
+static void a_put_moves_a_bounded_part_of_the_memory(void **state)
+{
+    (void)state;
+    static const uint32_t lengths[] = {3000, 9000, 5000, 11000};
+    static struct model m;
+    uint64_t moved = 0, most = 0, steps = 0;
+    bw_rng_init(&m.rng, 12);
+    const struct bw_registry_config config = {
+        .quota = (uint64_t)64 << 20, .leases_max = 10, .history = 4096};
+    world_open_with(&m.w, &config);
+    for (uint32_t slot = 0; slot < 4096; slot++)
+        assert_int_equal(put_value(&m, slot, 8000), 0);
+    for (uint32_t i = 0; i < 40000; i++) {
+        const struct bw_registry *r = m.w.registry;
+        size_t half = r->versions.size, before = r->versions.used;
+        uint32_t length = lengths[i / 5000 % 4];
+        assert_int_equal(put_value(&m, (uint32_t)bw_rng_below(&m.rng, 4096), length), 0);
+        moved = r->versions.used - (r->versions.size == half ? before : half_start(r));
+        most = moved > most ? moved : most;
+        steps += r->left_units > 0;
+        if (r->left_units > 0 && i % 20 == 0)
+            check_some(&m);
+        if (r->left_units > 0 && i % 50 == 0)
+            save_and_load(&m, &config);
+        if (r->left_units > 0 && i % 100 == 0)
+            forget_next(&m);
+        if (i % 1000 == 0)
+            return_memory(&m);
+    }
+    print_message("%llu puts during moves, at most %llu KiB each\n", (unsigned long long)steps,
+                  (unsigned long long)most >> 10);
+    assert_true(steps > 100);
+    assert_in_range(most, 0, 512 << 10);
+    world_close(&m.w);
 }
 
 static void no_sequence_of_sizes_exhausts_the_memory(void **state)
@@ -296,6 +413,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_follows_the_number_of_live_leases_when_many_are_granted_in_turn),
         cmocka_unit_test(each_lease_is_found_while_their_number_grows_and_shrinks),
+        cmocka_unit_test(a_put_moves_a_bounded_part_of_the_memory),
         cmocka_unit_test(no_sequence_of_sizes_exhausts_the_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
