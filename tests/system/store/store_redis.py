@@ -316,6 +316,19 @@ def successor_leads_after_ttl_when_holder_is_killed():
 
 
 @suite.test
+def guardian_logs_the_death_of_its_supervisor_where_the_lease_must_expire():
+    with Place("redis") as place:
+        url = url_of(redis(place).start())
+        with suite.room(url) as room:
+            ada = room.candidate("ada")
+            room.started(1, TIMEOUT_S)
+            send(ada.pid, signal.SIGKILL)
+            assert ada.said("supervisor-died", TIMEOUT_S)["level"] == "error"
+            assert "until the lease expires" in ada.said("confirmed-dead", TIMEOUT_S)["message"]
+            assert [event["event"] for event in ada.events()[-2:]] == ["supervisor-died", "confirmed-dead"]
+
+
+@suite.test
 def late_write_is_rejected_when_holder_was_stopped():
     with Place("redis") as place:
         server = redis(place).start()
