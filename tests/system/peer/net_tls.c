@@ -43,8 +43,9 @@ static int remove_certificates(void **state)
     return 0;
 }
 
-static void ignore_line(void *context, const char *line)
+static void ignore_line(void *context, enum bw_priority priority, const char *line)
 {
+    (void)priority;
     (void)context, (void)line;
 }
 
