@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#define BROKEN_MS 100u /* delay before a transfer that could not start is reported */
+
 struct bw_curl_socket {
     uv_poll_t poll;
     curl_socket_t fd;
@@ -57,7 +59,8 @@ static struct bw_curl_socket *add_socket(struct bw_curl_loop *curl, curl_socket_
 static void act(struct bw_curl_loop *curl, curl_socket_t fd, int flags)
 {
     int running;
-    curl_multi_socket_action(curl->multi, fd, flags, &running);
+    if (!curl->broken && curl_multi_socket_action(curl->multi, fd, flags, &running) != CURLM_OK)
+        curl->broken = true;
     curl->turned(curl->context);
 }
 
@@ -100,7 +103,7 @@ static int on_time(CURLM *multi, long ms, void *context)
 {
     struct bw_curl_loop *curl = context;
     (void)multi;
-    if (curl->closed)
+    if (curl->closed || curl->broken)
         return 0;
     if (ms < 0)
         uv_timer_stop(&curl->timer);
@@ -109,22 +112,48 @@ static int on_time(CURLM *multi, long ms, void *context)
     return 0;
 }
 
+static CURLM *make_multi(struct bw_curl_loop *curl)
+{
+    CURLM *multi = curl_multi_init();
+    if (!multi)
+        return NULL;
+    curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+    curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, curl);
+    curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_time);
+    curl_multi_setopt(multi, CURLMOPT_TIMERDATA, curl);
+    curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, curl->kept);
+    return multi;
+}
+
+void bw_curl_loop_add(struct bw_curl_loop *curl, CURL *easy)
+{
+    if (!curl->broken && curl_multi_add_handle(curl->multi, easy) == CURLM_OK)
+        return;
+    curl->broken = true;
+    uv_timer_start(&curl->timer, on_timer, BROKEN_MS, 0);
+}
+
+void bw_curl_loop_restart(struct bw_curl_loop *curl)
+{
+    curl_multi_cleanup(curl->multi);
+    while (curl->sockets)
+        drop_socket(curl->sockets);
+    uv_timer_stop(&curl->timer);
+    curl->multi = make_multi(curl);
+    curl->broken = !curl->multi;
+}
+
 int bw_curl_loop_open(struct bw_curl_loop *curl, uv_loop_t *loop, long kept,
                       void (*turned)(void *context), void *context)
 {
-    *curl = (struct bw_curl_loop){.loop = loop, .turned = turned, .context = context};
+    *curl = (struct bw_curl_loop){.loop = loop, .kept = kept, .turned = turned, .context = context};
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != 0)
         return BW_ENOMEM;
-    curl->multi = curl_multi_init();
+    curl->multi = make_multi(curl);
     if (!curl->multi) {
         curl_global_cleanup();
         return BW_ENOMEM;
     }
-    curl_multi_setopt(curl->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
-    curl_multi_setopt(curl->multi, CURLMOPT_SOCKETDATA, curl);
-    curl_multi_setopt(curl->multi, CURLMOPT_TIMERFUNCTION, on_time);
-    curl_multi_setopt(curl->multi, CURLMOPT_TIMERDATA, curl);
-    curl_multi_setopt(curl->multi, CURLMOPT_MAXCONNECTS, kept);
     uv_timer_init(loop, &curl->timer);
     curl->timer.data = curl;
     curl->handles = 1;

@@ -177,7 +177,7 @@ static void start_next(struct bw_http *http)
             return;
         take(request);
         put(&http->running, request);
-        curl_multi_add_handle(http->curl.multi, request->easy);
+        bw_curl_loop_add(&http->curl, request->easy);
     }
 }
 
@@ -302,6 +302,26 @@ static void end_transfer(struct bw_http_request *request, CURLcode code)
         finish(request, code);
 }
 
+/* Fails all requests that libcurl has, and gives the other ones a new multi handle. The requests to
+ * be failed stand first in their list, because an answer may send further requests. */
+static void recover(struct bw_http *http)
+{
+    struct request_list *lists[] = {&http->running, &http->streams};
+    struct bw_http_request *request;
+    for (size_t i = 0; i < 2; i++)
+        for (request = lists[i]->first; request; request = request->next) {
+            curl_multi_remove_handle(http->curl.multi, request->easy);
+            if (request->abort_reason)
+                continue;
+            request->error = BW_ENOMEM;
+            request->abort_reason = "the HTTP client ran out of memory";
+        }
+    bw_curl_loop_restart(&http->curl);
+    for (size_t i = 0; i < 2; i++)
+        while (!http->closing && (request = lists[i]->first) && request->abort_reason)
+            finish(request, CURLE_OUT_OF_MEMORY);
+}
+
 static void on_turned(void *context)
 {
     struct bw_http *http = context;
@@ -315,6 +335,8 @@ static void on_turned(void *context)
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&request);
         end_transfer(request, code);
     }
+    if (!http->closing && http->curl.broken)
+        recover(http);
 }
 
 static void set_pem(CURL *easy, CURLoption option, const char *pem)
@@ -460,7 +482,7 @@ struct bw_http_request *bw_http_send(struct bw_http *http, const struct bw_http_
     uv_timer_start(&request->timer, on_timeout, (uint64_t)(ask->within_ns / BW_MS), 0);
     if (ask->line) {
         put(&http->streams, request);
-        curl_multi_add_handle(http->curl.multi, request->easy);
+        bw_curl_loop_add(&http->curl, request->easy);
     } else {
         put(ask->urgent ? &http->urgent : &http->waiting, request);
         start_next(http);

@@ -4,6 +4,7 @@
 
 #include "unit/unit.h"
 
+#include <curl/curl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -355,6 +356,86 @@ static void client_may_be_closed_from_a_callback(void **state)
     assert_int_equal(other.answers, 0);
 }
 
+/* ---- failed allocations ---- */
+
+static unsigned fail_in; /* this allocation from now on fails; 0: none */
+static unsigned failures;
+
+static bool fails(void)
+{
+    bool now = fail_in > 0 && --fail_in == 0;
+    failures += now;
+    return now;
+}
+
+/* calloc of this program, and of the client in it: the linker's option --wrap=calloc. */
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fails() ? NULL : __real_calloc(count, size);
+}
+
+/* The allocations of libcurl. */
+static void *curl_malloc(size_t size)
+{
+    return fails() ? NULL : malloc(size);
+}
+
+static void *curl_realloc(void *old, size_t size)
+{
+    return fails() ? NULL : realloc(old, size);
+}
+
+static char *curl_strdup(const char *text)
+{
+    return fails() ? NULL : strdup(text);
+}
+
+static void *curl_calloc(size_t count, size_t size)
+{
+    return fails() ? NULL : __real_calloc(count, size);
+}
+
+/* Sends a request whose n-th allocation fails. Returns false if it makes fewer than n. */
+static bool request_loses_allocation(unsigned n, bool stream)
+{
+    static struct result result;
+    const unsigned before = failures;
+    char url[256];
+    snprintf(url, sizeof url, "http://127.0.0.1:%u/%s", port, stream ? "lines" : "echo");
+    struct bw_http_ask asked = {.method = "GET",
+                                .url = url,
+                                .within_ns = 30 * BW_SEC,
+                                .answer = on_answer,
+                                .line = stream ? on_line : NULL,
+                                .context = &result};
+    memset(&result, 0, sizeof result);
+    fail_in = n;
+    if (bw_http_send(http, &asked))
+        pending++;
+    wait_all();
+    fail_in = 0;
+    if (result.error == BW_ETIMEDOUT)
+        fail_msg("the request without its allocation %u is answered only by its timeout", n);
+    return failures > before;
+}
+
+static void client_works_after_any_allocation_of_a_request_failed(void **state)
+{
+    for (unsigned n = 1, lost = 2; lost; n++) {
+        lost = 0;
+        for (unsigned stream = 0; stream < 2; stream++) {
+            lost += request_loses_allocation(n, stream != 0);
+            struct result next = get("/echo", 30 * BW_SEC, false);
+            if (next.status != 200)
+                fail_msg("allocation %u failed, and the next request: %s", n, next.why);
+        }
+        close_http(state); /* a new connection for each */
+        open_http(state);
+    }
+}
+
 static int start_server(void **state)
 {
     (void)state;
@@ -413,6 +494,10 @@ int main(int count, char **arguments)
         with_http(stream_has_no_timeout_after_headers_and_ends_when_reader_stops),
         with_http(cancelled_request_gets_no_answer),
         with_http(client_may_be_closed_from_a_callback),
+        with_http(client_works_after_any_allocation_of_a_request_failed),
     };
+    if (curl_global_init_mem(CURL_GLOBAL_DEFAULT, curl_malloc, free, curl_realloc, curl_strdup,
+                             curl_calloc) != 0)
+        return 2;
     return cmocka_run_group_tests(tests, start_server, end_server);
 }
