@@ -339,24 +339,25 @@ static void on_turned(void *context)
         recover(http);
 }
 
-static void set_pem(CURL *easy, CURLoption option, const char *pem)
+/* NULL keeps libcurl's default. */
+static bool set_text(CURL *easy, CURLoption option, const char *text)
+{
+    return !text || curl_easy_setopt(easy, option, text) == CURLE_OK;
+}
+
+static bool set_pem(CURL *easy, CURLoption option, const char *pem)
 {
     struct curl_blob blob = {.flags = CURL_BLOB_COPY};
     memcpy(&blob.data, &pem, sizeof pem); /* libcurl only reads it, but its type is not const */
     blob.len = pem ? strlen(pem) : 0;
-    if (pem)
-        curl_easy_setopt(easy, option, &blob);
+    return !pem || curl_easy_setopt(easy, option, &blob) == CURLE_OK;
 }
 
-static CURL *make_model(const struct bw_http_options *options)
+static void set_numbers(CURL *easy, const struct bw_http_options *options)
 {
-    CURL *easy = curl_easy_init();
-    if (!easy)
-        return NULL;
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     /* do not wait for a slow name lookup when closing */
     curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L); /* for streams */
     curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, 15L);
@@ -365,19 +366,35 @@ static CURL *make_model(const struct bw_http_options *options)
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, options->verify_off ? 0L : 1L);
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, options->verify_off ? 0L : 2L);
-    if (options->ca_file)
-        curl_easy_setopt(easy, CURLOPT_CAINFO, options->ca_file);
-    if (options->ca_directory)
-        curl_easy_setopt(easy, CURLOPT_CAPATH, options->ca_directory);
-    curl_easy_setopt(easy, CURLOPT_SSLCERT, options->cert_file);
-    curl_easy_setopt(easy, CURLOPT_SSLKEY, options->key_file);
     /* operators replace certificates while we run */
     curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 60L);
-    set_pem(easy, CURLOPT_CAINFO_BLOB, options->ca_pem);
-    set_pem(easy, CURLOPT_SSLCERT_BLOB, options->cert_pem);
-    set_pem(easy, CURLOPT_SSLKEY_BLOB, options->key_pem);
-    curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, options->unix_socket);
-    return easy;
+}
+
+static bool set_texts(CURL *easy, const struct bw_http_options *options)
+{
+    return set_text(easy, CURLOPT_PROTOCOLS_STR, "http,https") &&
+           set_text(easy, CURLOPT_CAINFO, options->ca_file) &&
+           set_text(easy, CURLOPT_CAPATH, options->ca_directory) &&
+           set_text(easy, CURLOPT_SSLCERT, options->cert_file) &&
+           set_text(easy, CURLOPT_SSLKEY, options->key_file) &&
+           set_pem(easy, CURLOPT_CAINFO_BLOB, options->ca_pem) &&
+           set_pem(easy, CURLOPT_SSLCERT_BLOB, options->cert_pem) &&
+           set_pem(easy, CURLOPT_SSLKEY_BLOB, options->key_pem) &&
+           set_text(easy, CURLOPT_UNIX_SOCKET_PATH, options->unix_socket);
+}
+
+/* Returns NULL unless libcurl has copied every text: without CAINFO it would trust the system's
+ * CAs, and without UNIX_SOCKET_PATH it would connect to the host in the URL. */
+static CURL *make_model(const struct bw_http_options *options)
+{
+    CURL *easy = curl_easy_init();
+    if (!easy)
+        return NULL;
+    set_numbers(easy, options);
+    if (set_texts(easy, options))
+        return easy;
+    curl_easy_cleanup(easy);
+    return NULL;
 }
 
 int bw_http_open(struct bw_http **out, struct uv_loop_s *loop,
@@ -439,9 +456,9 @@ static bool set_ask(struct bw_http_request *request, const struct bw_http_ask *a
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, request);
     curl_easy_setopt(easy, CURLOPT_PRIVATE, request);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, request->detail);
-    if (strncmp(ask->url, "http://", 7) == 0) /* plain text must not leave this machine */
-        curl_easy_setopt(easy, CURLOPT_PROXY, "");
-    bool good = curl_easy_setopt(easy, CURLOPT_URL, ask->url) == CURLE_OK &&
+    /* plain text must not leave this machine */
+    const char *proxy = strncmp(ask->url, "http://", 7) == 0 ? "" : NULL;
+    bool good = set_text(easy, CURLOPT_PROXY, proxy) && set_text(easy, CURLOPT_URL, ask->url) &&
                 set_fields(request, ask) && set_body(easy, ask);
     if (good && ask->sigv4)
         good = curl_easy_setopt(easy, CURLOPT_AWS_SIGV4, ask->sigv4) == CURLE_OK &&

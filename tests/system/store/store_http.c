@@ -436,6 +436,36 @@ static void client_works_after_any_allocation_of_a_request_failed(void **state)
     }
 }
 
+/* An option that is lost would be a security problem: a missing CA file means the system's CAs. */
+static void client_does_not_open_if_an_allocation_fails(void **state)
+{
+    const struct bw_http_options options = {.ca_file = "/ca",
+                                            .ca_directory = "/cas",
+                                            .cert_file = "/cert",
+                                            .key_file = "/key",
+                                            .ca_pem = "ca",
+                                            .cert_pem = "cert",
+                                            .key_pem = "key",
+                                            .unix_socket = "/socket"};
+    for (unsigned n = 1;; n++) {
+        char why[BW_WHY_MAX + 1] = "";
+        const unsigned before = failures;
+        close_http(state);
+        http = NULL;
+        assert_int_equal(uv_loop_init(&loop), 0);
+        fail_in = n;
+        int error = bw_http_open(&http, &loop, &options, why);
+        fail_in = 0;
+        if (failures == before) {
+            assert_int_equal(error, 0);
+            return;
+        }
+        if (error != BW_ENOMEM)
+            fail_msg("the client opens although allocation %u failed", n);
+        assert_non_null(strstr(why, "out of memory"));
+    }
+}
+
 static int start_server(void **state)
 {
     (void)state;
@@ -495,6 +525,7 @@ int main(int count, char **arguments)
         with_http(cancelled_request_gets_no_answer),
         with_http(client_may_be_closed_from_a_callback),
         with_http(client_works_after_any_allocation_of_a_request_failed),
+        with_http(client_does_not_open_if_an_allocation_fails),
     };
     if (curl_global_init_mem(CURL_GLOBAL_DEFAULT, curl_malloc, free, curl_realloc, curl_strdup,
                              curl_calloc) != 0)
