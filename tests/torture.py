@@ -32,7 +32,7 @@ import time
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "system", "torture"), os.path.join(HERE, "system", "kit")]
+sys.path[:0] = [os.path.join(HERE, "system", part) for part in ("torture", "kit", "store")]
 import subjects  # noqa: E402
 from run_lib import Tap  # noqa: E402
 from watcher import Watcher  # noqa: E402
@@ -79,6 +79,12 @@ class Bench:
 
     def program(self, name):
         return os.path.join(self.build, name)
+
+    def missing_module(self, store):
+        """Why the module of this store cannot be loaded; None if it can."""
+        if store and not os.path.exists(self.program(f"src/store/bellwether-store-{store}.so")):
+            return f"the module of the store {store} is not built"
+        return None
 
     def environment(self, program, state, fail=None):
         env = {k: v for k, v in os.environ.items() if not k.startswith("BELLWETHER_")}
@@ -188,6 +194,10 @@ class Campaign:
         print("".join(f"#   | {line}\n" for line in story.splitlines()[-40:]), end="", flush=True)
 
     def run(self):
+        with self.subject.shared(self.bench):
+            self.run_all()
+
+    def run_all(self):
         name, began = self.subject.name, time.monotonic()
         problems, story, state, calls = play(self.bench, self.subject)
         if problems:
@@ -204,7 +214,8 @@ class Campaign:
 def show_one(bench, subject, fail):
     kind, index, *choice = fail.split(":")
     words = [kind, index, *(choice if len(choice) == 2 else ["1", *(choice or ["0"])])]
-    problems, story, state, _ = play(bench, subject, ":".join(words))
+    with subject.shared(bench):
+        problems, story, state, _ = play(bench, subject, ":".join(words))
     bench.current = subject.program(bench)
     print(story)
     print(f"failed calls: {state.failed}; {state.name}: {os.strerror(state.error)}")
@@ -242,8 +253,9 @@ def main():
         return show_one(bench, wanted[0], options.fail)
     tap = Tap()
     for subject in wanted:
-        if subject.missing():
-            tap.skip(f"{subject.name} survives each failed call", subject.missing())
+        missing = bench.missing_module(subject.module) or subject.missing()
+        if missing:
+            tap.skip(f"{subject.name} survives each failed call", missing)
             continue
         Campaign(bench, subject, options, tap).run()
     return tap.end()

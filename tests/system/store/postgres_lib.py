@@ -53,11 +53,12 @@ class Postgres:
                  "-A", "scram-sha-256", "-E", "UTF8", "--no-locale", "-N"], self.user, cwd=self.place.dir)
         return self
 
+    def words(self):
+        """The command that starts the server."""
+        return [self.postgres, "-D", self.data, *(word for item in self.settings.items() for word in ("-c", "=".join(map(str, item))))]
+
     def start(self):
-        words = [self.postgres, "-D", self.data]
-        for key, value in self.settings.items():
-            words += ["-c", f"{key}={value}"]
-        self.server = Server(self.place, self.name, words, port=self.port, user=self.user, ready=self.answers).start()
+        self.server = Server(self.place, self.name, self.words(), port=self.port, user=self.user, ready=self.answers).start()
         return self
 
     def answers(self):

@@ -1,5 +1,6 @@
 """What torture.py tortures: one class per subject. A subject runs the real program with the given environment, and then
 the same program without failures on the same data."""
+import contextlib
 import http.client
 import json
 import os
@@ -7,14 +8,19 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
+from postgres_lib import PLACES, Postgres
 from run_lib import free_ports, text_of, wait_for
 from serve_lib import b64
-from store_lib import listens
+from store_lib import Place, Skip, listens, program
 
+STORE_TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "store")
 HANG_S = 60  # a run that takes longer hangs; nothing here waits longer than one TTL
 TTL = "2s"
+WAIT = "-w 30s"
+STACK_BYTES = 64 + 24 * 64  # of the state of the interposer, up to the last frame of the failed call
 WORK_CODE = 7
 REPORT = re.compile(r"(ERROR: \w+Sanitizer|runtime error:|WARNING: ThreadSanitizer|double free|corrupted|Assertion|BW_ASSERT)")
 SUBJECTS = []
@@ -30,6 +36,7 @@ class Subject:
 
     name, codes = "", ()
     share = 1.0  # of the failures in the short form: less for subjects that take long
+    module = None  # name of the store whose module it needs
 
     @staticmethod
     def program(bench):
@@ -38,6 +45,11 @@ class Subject:
     @staticmethod
     def missing():
         """Why the subject cannot run here; None if it can."""
+
+    @staticmethod
+    def shared(bench):
+        """Context manager of a server that all runs of the subject share."""
+        return contextlib.nullcontext(bench)
 
     def __init__(self, bench, place, env):
         self.bench, self.place, self.env = bench, place, env
@@ -133,6 +145,8 @@ class Run(Command):
     """`run`: acquires the lease, runs a command, releases; a successor leads with a higher token"""
 
     codes, success = (64, 69, 71, 75, 76, 126), (WORK_CODE,)
+    # A candidate that waits may fail at its start. After that it must be elected: only one call fails, and it can try again.
+    waiting_codes = (64, 71, 126)
     store = None
 
     def work(self):
@@ -415,7 +429,7 @@ class Peer(Run):
 class RunOnRedis(Run):
     """`run` with a Redis server as its store"""
 
-    name = "run-redis"
+    name, module = "run-redis", "redis"
 
     @staticmethod
     def missing():
@@ -426,6 +440,77 @@ class RunOnRedis(Run):
         self.start(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", self.place], self.calm, "redis")
         wait_for(lambda: listens(port))
         self.store = f"redis://127.0.0.1:{port}"
+
+
+@subject
+class RunOnKubernetes(Run):
+    """`run` with a stand-in for a Kubernetes API server as its store"""
+
+    name, module, share, codes = "run-kubernetes", "kubernetes", 0.5, Run.waiting_codes
+
+    def words(self, wait=WAIT):
+        return super().words(wait)
+
+    def prepare(self):
+        port = free_ports(1)[0]
+        self.start([sys.executable, os.path.join(STORE_TESTS, "kube_standin.py"), str(port), self.path("leases")], self.calm, "standin")
+        wait_for(lambda: listens(port))
+        with open(self.path("kubeconfig"), "w", encoding="utf-8") as file:
+            json.dump({"apiVersion": "v1", "kind": "Config", "current-context": "here",
+                       "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+                       "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "testing"}}],
+                       "users": [{"name": "u", "user": {}}]}, file)  # JSON is YAML
+        os.chmod(self.path("kubeconfig"), 0o600)
+        self.store = f"kubernetes://testing?kubeconfig={self.path('kubeconfig')}"
+
+
+@subject
+class RunOnPostgres(Run):
+    """`run` with a PostgreSQL server as its store; all runs share the server, and each has a database of its own"""
+
+    name, module, share, codes = "run-postgres", "postgres", 0.3, Run.waiting_codes
+    cluster = None
+
+    def words(self, wait=WAIT):
+        return super().words(wait)
+
+    @staticmethod
+    def missing():
+        try:
+            program("initdb", "postgresql", *PLACES)
+            program("psql", "postgresql-client", *PLACES)
+            return None
+        except Skip as why:
+            return str(why)
+
+    @classmethod
+    @contextlib.contextmanager
+    def shared(cls, bench):
+        with Place("torture-postgres") as place:
+            cls.cluster = Postgres(place, fsync="off").create()
+            with open(os.path.join(place.dir, "pg.log"), "ab") as log:
+                server = bench.watcher.start(cls.cluster.words(), user=cls.cluster.user, cwd=place.dir, stdin=subprocess.DEVNULL,
+                                             stdout=log, stderr=log)
+            try:
+                wait_for(cls.cluster.answers)
+                yield bench
+            finally:
+                server.kill()
+                server.wait()
+                bench.watcher.remove(server.pid)
+
+    def prepare(self):
+        database = "run" + os.path.basename(os.path.dirname(self.place)).rpartition("-")[2]
+        self.cluster.sql(f'CREATE DATABASE "{database}"')
+        self.store = self.cluster.url(database=database)
+
+    def judge_end(self, code, name, success):
+        """If OpenSSL 3.0 runs out of memory while it loads an algorithm, it refuses that algorithm until the process ends. Then the
+        candidate gives up after --wait."""
+        with open(self.env["TORTURE_STATE"], "rb") as state:
+            if b"libcrypto.so" in state.read(STACK_BYTES):
+                self.codes = (*self.codes, 69)
+        return super().judge_end(code, name, success)
 
 
 class OnService(Command):
