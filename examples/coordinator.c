@@ -99,13 +99,13 @@ static int publish(const char *path, uint64_t token, int64_t sum)
     struct bw_guard *guard;
     int error = bw_guard_open(&guard, path, why);
     if (!error) {
-        error = bw_guard_check(guard, token, NULL, why);
+        error = bw_guard_hold(guard, token, BW_FOREVER, NULL, why);
         FILE *out = error ? NULL : fopen(path, "w");
         if (out) {
             fprintf(out, "primes %" PRId64 " token %" PRIu64 "\n", sum, token);
             error = fclose(out) == 0 ? 0 : BW_EIO;
         }
-        bw_guard_close(guard);
+        bw_guard_close(guard); /* releases the lock: the write has ended */
     }
     if (error)
         fprintf(stderr, "coordinator: cannot publish: %s\n", why);

@@ -17,8 +17,8 @@ def main(store: str, path: str, rounds: int) -> int:
         with bellwether.Leader(store, "nightly", ttl=30) as lead, bellwether.Guard(path) as guard:
             for number in range(1, rounds + 1):
                 lead.check()  # raises LeadershipLost
-                guard.check(lead.token)  # raises StaleToken if a newer leader has written
-                with open(path, "a", encoding="utf-8") as file:
+                # hold() raises StaleToken if a newer leader has written
+                with guard.hold(lead.token), open(path, "a", encoding="utf-8") as file:
                     file.write(f"token {lead.token} round {number}\n")
                 lead.lost.wait(0.02)  # the pause ends early when the leadership does
     except bellwether.LeadershipLost as lost:

@@ -21,15 +21,16 @@ struct job {
 static int append_line(const struct job *job, struct bw_guard *guard, uint64_t token, int round)
 {
     char why[BW_GUARD_WHY_MAX + 1];
-    if (bw_guard_check(guard, token, NULL, why) != 0) {
+    if (bw_guard_hold(guard, token, BW_FOREVER, NULL, why) != 0) {
         fprintf(stderr, "periodic_job: %s\n", why);
         return 1;
     }
     FILE *out = fopen(job->output, "a");
-    if (!out)
-        return 1;
-    fprintf(out, "token %" PRIu64 " round %d\n", token, round);
-    return fclose(out) == 0 ? 0 : 1;
+    bool good = out && fprintf(out, "token %" PRIu64 " round %d\n", token, round) > 0;
+    if (out)
+        good = fclose(out) == 0 && good;
+    bw_guard_release(guard); /* a newer leader may write from now on */
+    return good ? 0 : 1;
 }
 
 static int run(struct bw_cancel *cancel, void *arg)

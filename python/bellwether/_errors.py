@@ -1,7 +1,7 @@
 """Exceptions, one per kind of error that a program handles differently."""
 import enum
 
-EINVAL, EVERSION, ENOTLEADER, ESTALE, EIO, EDAMAGED = -1, -6, -7, -10, -15, -16
+EINVAL, EVERSION, ENOTLEADER, EBUSY, ESTALE, EIO, EDAMAGED = -1, -6, -7, -9, -10, -15, -16
 EDENIED, EUNSUPPORTED, ENOTOKEN, ETIMEDOUT, EFORKED, EINTERRUPTED = -17, -18, -19, -20, -21, -23
 
 

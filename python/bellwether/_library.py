@@ -66,6 +66,12 @@ class CampaignOptions(Structure):
     ]
 
 
+class Verdict(Structure):
+    """struct bw_guard_verdict"""
+
+    _fields_ = [("error", c_int), ("token", c_uint64), ("highest", c_uint64), ("newer", c_bool)]
+
+
 class Info(Structure):
     """struct bw_leader_info"""
 
@@ -97,6 +103,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "bw_dispatch": (c_int, [c_void_p]),
     "bw_guard_open": (c_int, [POINTER(c_void_p), c_char_p, c_char_p]),
     "bw_guard_check": (c_int, [c_void_p, c_uint64, c_void_p, c_char_p]),
+    "bw_guard_hold": (c_int, [c_void_p, c_uint64, c_int64, POINTER(Verdict), c_char_p]),
+    "bw_guard_release": (None, [c_void_p]),
     "bw_guard_close": (None, [c_void_p]),
 }
 

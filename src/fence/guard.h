@@ -74,13 +74,15 @@ int bw_guard_read(struct bw_guard *guard, struct bw_guard_state *state, char *wh
 
 /* Holds the work lock with this token, in three steps:
  *   1. accepts the token as bw_guard_check does, so that older ones are rejected from now on;
- *   2. waits until other guarded work has ended, at most `wait_ns` (0: no wait, NEVER: no limit;
- *      a limited wait uses SIGALRM and its timer);
+ *   2. waits until other guarded work has ended, at most `timeout_ms` (0: no wait, negative: no
+ *      limit);
  *   3. checks the token again, because a newer one may have been accepted meanwhile.
- * This process then holds the work lock until bw_guard_close and until all children that inherited
- * bw_guard_fd have ended. BW_EBUSY with verdict->error 0: the wait timed out. */
-int bw_guard_hold(struct bw_guard *guard, bw_token token, bw_time wait_ns,
+ * This process then holds the work lock until bw_guard_release, or until bw_guard_close and until
+ * all children that inherited bw_guard_fd have ended. BW_EBUSY with verdict->error 0: the wait timed
+ * out. BW_EINVAL: already held. */
+int bw_guard_hold(struct bw_guard *guard, bw_token token, int64_t timeout_ms,
                   struct bw_guard_verdict *verdict, char *why);
+void bw_guard_release(struct bw_guard *guard); /* NULL, or a guard not held, is ignored */
 
 /* The descriptor of the work lock, close-on-exec; clear that flag for a child that must keep the
  * lock. The guard owns the descriptor. */

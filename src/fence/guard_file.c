@@ -7,18 +7,18 @@
 #include "fence/guard_file.h"
 
 #include "core/base/bug.h"
+#include "os/clock.h"
 #include "os/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #define CHECK_BYTE 0
@@ -73,48 +73,41 @@ static void unlock_register(struct bw_guard *guard)
     unlock_byte(guard->check_fd, CHECK_BYTE);
 }
 
-static void on_alarm(int signal)
-{
-    (void)signal; /* only interrupts the wait */
-}
+/* The kernel has no wait for a lock with a limit. A library cannot use a signal to end the wait, so
+ * a limited wait tries again at this interval. */
+#define RETRY_MS 10
 
-/* The timer repeats, in case the first signal arrives just before the wait begins. */
-static void set_alarm(bw_time first_ns)
+static int lock_work_within(struct bw_guard *guard, int64_t timeout_ms)
 {
-    struct itimerval timer = {.it_value = {first_ns / BW_SEC, first_ns % BW_SEC / BW_US},
-                              .it_interval = {0, first_ns ? 10000 : 0}};
-    setitimer(ITIMER_REAL, &timer, NULL);
-}
-
-static int wait_for_work(struct bw_guard *guard, bw_time wait_ns, char *why)
-{
-    if (lock_byte(guard->work_fd, F_OFD_SETLK, F_WRLCK, WORK_BYTE) == 0)
-        return 0;
-    bool limited = wait_ns != BW_TIME_NEVER;
-    struct sigaction action = {.sa_handler = on_alarm}, before;
-    int result = -1;
-    errno = EINTR;
-    if (wait_ns > 0) {
-        if (limited) {
-            sigaction(SIGALRM, &action, &before);
-            set_alarm(bw_time_max(wait_ns, BW_US));
-        }
-        do
-            result = lock_byte(guard->work_fd, F_OFD_SETLKW, F_WRLCK, WORK_BYTE);
-        while (result != 0 && errno == EINTR && !limited);
-        int kept = errno;
-        if (limited) {
-            set_alarm(0);
-            sigaction(SIGALRM, &before, NULL);
-        }
-        errno = kept;
+    bw_time until = bw_clock_boot() + timeout_ms * BW_MS;
+    while (lock_byte(guard->work_fd, F_OFD_SETLK, F_WRLCK, WORK_BYTE) != 0) {
+        bw_time left = until - bw_clock_boot();
+        if ((errno != EAGAIN && errno != EACCES && errno != EINTR) || left <= 0)
+            return -1;
+        poll(NULL, 0, (int)bw_time_min(RETRY_MS, left / BW_MS + 1));
     }
-    if (result != 0 && errno != EINTR)
+    return 0;
+}
+
+static int lock_work_forever(struct bw_guard *guard)
+{
+    while (lock_byte(guard->work_fd, F_OFD_SETLKW, F_WRLCK, WORK_BYTE) != 0)
+        if (errno != EINTR)
+            return -1;
+    return 0;
+}
+
+static int wait_for_work(struct bw_guard *guard, int64_t timeout_ms, char *why)
+{
+    int64_t most = BW_TIME_NEVER / BW_MS / 2; /* the end of the wait fits into bw_time */
+    int result = timeout_ms < 0 || timeout_ms > most ? lock_work_forever(guard)
+                                                     : lock_work_within(guard, timeout_ms);
+    if (result == 0)
+        return 0;
+    if (errno != EAGAIN && errno != EACCES && errno != EINTR)
         return io_error(why, "lock", guard->lock_path);
-    return result == 0 ? 0
-                       : bw_guard_error(why, BW_EBUSY,
-                                        "guarded work on %.300s is still running; gave up waiting",
-                                        guard->path);
+    return bw_guard_error(why, BW_EBUSY, "guarded work on %.300s is still running; gave up waiting",
+                          guard->path);
 }
 
 /* ---- the register ---- */
@@ -256,21 +249,37 @@ int bw_guard_read(struct bw_guard *guard, struct bw_guard_state *state, char *wh
     return error;
 }
 
-int bw_guard_hold(struct bw_guard *guard, bw_token token, bw_time wait_ns,
+int bw_guard_hold(struct bw_guard *guard, bw_token token, int64_t timeout_ms,
                   struct bw_guard_verdict *verdict, char *why)
 {
     struct bw_guard_verdict own;
     if (!verdict)
         verdict = &own;
+    *verdict = (struct bw_guard_verdict){.token = token};
+    if (guard->held)
+        return bw_guard_error(why, BW_EINVAL, "this guard of %.300s is already held; release it",
+                              guard->path);
     int error = bw_guard_check(guard, token, verdict, why);
     if (error == 0)
-        error = wait_for_work(guard, wait_ns, why);
+        error = wait_for_work(guard, timeout_ms, why);
     if (error)
         return error;
-    error = BW_BUG(fence_does_not_look_again) ? 0 : bw_guard_check(guard, token, verdict, why);
-    if (error)
+    struct bw_guard_verdict again;
+    error = BW_BUG(fence_does_not_look_again) ? 0 : bw_guard_check(guard, token, &again, why);
+    if (error) {
+        *verdict = again;
         unlock_byte(guard->work_fd, WORK_BYTE);
+    }
+    guard->held = error == 0;
     return error;
+}
+
+void bw_guard_release(struct bw_guard *guard)
+{
+    if (guard && guard->held)
+        unlock_byte(guard->work_fd, WORK_BYTE);
+    if (guard)
+        guard->held = false;
 }
 
 int bw_guard_fd(const struct bw_guard *guard)

@@ -9,6 +9,7 @@
 struct bw_guard {
     int check_fd; /* open file description for the check lock */
     int work_fd;  /* separate one for the work lock, inherited by the work */
+    bool held;    /* bw_guard_hold took the work lock */
     char path[PATH_MAX];
     char register_path[PATH_MAX + 16], lock_path[PATH_MAX + 16];
 };

@@ -169,7 +169,9 @@ static int run_file(const struct bw_cli_command *command, int argc, char **argv)
     if (error)
         return complain(command, error, why);
     adopt_lock(guard);
-    error = bw_guard_hold(guard, options.token, options.lock_wait_ns, &verdict, why);
+    int64_t wait_ms =
+        options.lock_wait_ns == BW_TIME_NEVER ? -1 : (options.lock_wait_ns + BW_MS - 1) / BW_MS;
+    error = bw_guard_hold(guard, options.token, wait_ms, &verdict, why);
     code = error ? refuse(command, guard, &options, &verdict, path, error, why)
                  : become(command, guard, &options, parsed.operands + 1);
     bw_guard_close(guard);

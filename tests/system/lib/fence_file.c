@@ -225,7 +225,7 @@ static pid_t start_work(bw_token token, int *hold)
     if (pid == 0) {
         close(go[1]);
         struct bw_guard *guard = opened();
-        if (bw_guard_hold(guard, token, BW_TIME_NEVER, NULL, why) != 0)
+        if (bw_guard_hold(guard, token, -1, NULL, why) != 0)
             _exit(1);
         if (write(ready[1], "x", 1) != 1 || read(go[0], &byte, 1) != 0)
             _exit(1);
@@ -248,13 +248,13 @@ static void guarded_work_never_interleaves_and_waiting_times_out(void **state)
     struct bw_guard_verdict verdict;
     assert_int_equal(bw_guard_hold(guard, 6, 0, &verdict, why), BW_EBUSY);
     assert_int_equal(verdict.error, 0);
-    assert_int_equal(bw_guard_hold(guard, 6, 30 * BW_MS, &verdict, why), BW_EBUSY);
+    assert_int_equal(bw_guard_hold(guard, 6, 30, &verdict, why), BW_EBUSY);
     /* the old work still runs, but its token is already rejected */
     assert_int_equal(standing(), 6);
     assert_int_equal(check(5), BW_ESTALE);
     close(hold);
     waitpid(pid, NULL, 0);
-    assert_int_equal(bw_guard_hold(guard, 6, 10 * BW_SEC, &verdict, why), 0);
+    assert_int_equal(bw_guard_hold(guard, 6, 10000, &verdict, why), 0);
     bw_guard_close(guard);
 }
 
@@ -268,7 +268,7 @@ static void waiter_checks_its_token_again_after_waiting(void **state)
     if (waiter == 0) {
         close(hold);
         struct bw_guard *guard = opened();
-        _exit(bw_guard_hold(guard, 6, BW_TIME_NEVER, NULL, why) == BW_ESTALE ? 0 : 1);
+        _exit(bw_guard_hold(guard, 6, -1, NULL, why) == BW_ESTALE ? 0 : 1);
     }
     for (int ms = 0; standing() != 6 && ms < 5000; ms++)
         usleep(1000); /* the child raises the register, then waits */
@@ -287,7 +287,7 @@ static void killed_work_keeps_the_lock_while_its_children_live(void **state)
     struct bw_guard *guard = opened();
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    assert_int_equal(bw_guard_hold(guard, 6, 10 * BW_SEC, NULL, why), 0);
+    assert_int_equal(bw_guard_hold(guard, 6, 10000, NULL, why), 0);
     pid_t child = fork(); /* inherits the descriptor, as a command does */
     if (child == 0) {
         pause();
@@ -295,10 +295,10 @@ static void killed_work_keeps_the_lock_while_its_children_live(void **state)
     }
     bw_guard_close(guard);
     guard = opened();
-    assert_int_equal(bw_guard_hold(guard, 7, 20 * BW_MS, NULL, why), BW_EBUSY);
+    assert_int_equal(bw_guard_hold(guard, 7, 20, NULL, why), BW_EBUSY);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    assert_int_equal(bw_guard_hold(guard, 7, 10 * BW_SEC, NULL, why), 0);
+    assert_int_equal(bw_guard_hold(guard, 7, 10000, NULL, why), 0);
     close(hold);
     bw_guard_close(guard);
 }
@@ -314,6 +314,40 @@ static void guarded_work_inside_guarded_work_does_not_wait_for_itself(void **sta
     assert_int_equal(bw_guard_hold(inner, 5, 0, NULL, why), 0);
     bw_guard_close(inner);
     bw_guard_close(outer);
+}
+
+/* The pause between the check and the write is where a stopped leader wakes up too late. */
+static void held_guard_excludes_a_newer_leader_until_it_is_released(void **state)
+{
+    struct bw_guard *old = opened(), *new = opened();
+    struct bw_guard_verdict verdict;
+    (void)state;
+    assert_int_equal(bw_guard_hold(old, 5, -1, &verdict, why), 0);
+    assert_true(verdict.raise);
+    assert_int_equal(verdict.highest, 0);
+    assert_int_equal(bw_guard_hold(new, 6, 0, &verdict, why), BW_EBUSY);
+    bw_guard_release(old); /* its write has ended */
+    assert_int_equal(bw_guard_hold(new, 6, 0, &verdict, why), 0);
+    assert_int_equal(bw_guard_hold(old, 5, -1, &verdict, why), BW_ESTALE);
+    assert_int_equal(verdict.highest, 6);
+    bw_guard_release(new);
+    bw_guard_close(old);
+    bw_guard_close(new);
+}
+
+static void guard_can_be_held_again_only_after_its_release(void **state)
+{
+    struct bw_guard *guard = opened();
+    (void)state;
+    bw_guard_release(NULL);
+    bw_guard_release(guard); /* not held */
+    assert_int_equal(bw_guard_hold(guard, 5, 0, NULL, why), 0);
+    assert_int_equal(bw_guard_hold(guard, 6, 0, NULL, why), BW_EINVAL);
+    assert_non_null(strstr(why, "already held"));
+    assert_int_equal(standing(), 5);
+    bw_guard_release(guard);
+    assert_int_equal(bw_guard_hold(guard, 6, 0, NULL, why), 0);
+    bw_guard_close(guard);
 }
 
 /* ---- recovery, events ---- */
@@ -386,6 +420,8 @@ int main(void)
         TEST(waiter_checks_its_token_again_after_waiting),
         TEST(killed_work_keeps_the_lock_while_its_children_live),
         TEST(guarded_work_inside_guarded_work_does_not_wait_for_itself),
+        TEST(held_guard_excludes_a_newer_leader_until_it_is_released),
+        TEST(guard_can_be_held_again_only_after_its_release),
         TEST(closed_register_accepts_only_the_recovery),
         TEST(rejections_are_reported_and_counted),
         TEST(paths_that_cannot_be_guarded_are_refused),

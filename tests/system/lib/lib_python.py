@@ -387,6 +387,40 @@ def guards_reject_older_tokens(place):
     db.close()
 
 
+HOLDER = """
+import sys, bellwether
+with bellwether.Guard(sys.argv[1]) as guard, guard.hold(int(sys.argv[2])):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@test
+def held_guard_makes_a_newer_leader_wait_for_the_write(place):
+    path = place.path("data")
+    old = place.start("-c", HOLDER, path, "5")
+    assert old.stdout.readline() == "held\n"
+    old.send_signal(signal.SIGSTOP)
+    with bellwether.Guard(path) as guard:
+        def hold(token, timeout=None):
+            with guard.hold(token, timeout):
+                raises(bellwether.InvalidArgument, guard.hold(token).__enter__)  # nested
+        for timeout in (0, 0.3):
+            assert raises(bellwether.Error, lambda timeout=timeout: hold(6, timeout)).code == -9
+        waiting = threading.Thread(target=lambda: hold(6))
+        waiting.start()
+        old.send_signal(signal.SIGCONT)
+        old.communicate("\n")
+        waiting.join()
+        hold(7, 0)
+        raises(bellwether.StaleToken, lambda: hold(6))
+        with guard.hold(8):
+            other = threading.Thread(target=lambda: raises(bellwether.Error, lambda: hold(8, 0)))
+            other.start()
+            other.join()
+    raises(bellwether.InvalidArgument, lambda: hold(9))
+
+
 @test
 def invalid_arguments_are_named(place):
     for kind, word, make in (
