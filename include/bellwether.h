@@ -366,7 +366,8 @@ int64_t bw_valid_ms(const struct bw_leadership *l);
 /* Fencing token of this leadership. 0: not leading, or the store issues no tokens. */
 uint64_t bw_token(const struct bw_leadership *l);
 
-/* Why the last leadership was lost. NONE while leading and before the first leadership. */
+/* Why the last leadership was lost. NONE while leading and before the first leadership. If the clock
+ * alone has ended it: UNREACHABLE if a renewal is unanswered, otherwise EXPIRED. */
 enum bw_loss bw_reason(const struct bw_leadership *l);
 
 /* Name of the election; valid as long as `l`. */

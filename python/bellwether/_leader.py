@@ -141,7 +141,7 @@ class Leadership:
     @property
     def reason(self) -> Loss:
         """Why the leadership was lost; NONE while it lasts."""
-        return self._reason
+        return self._why() if os.getpid() == self._pid and not self.is_leader else self._reason
 
     def check(self) -> None:
         """Raises LeadershipLost unless this process leads at this instant."""

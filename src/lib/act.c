@@ -272,6 +272,7 @@ static void stepped(void *context)
     }
     struct bw_lease_status status;
     bw_lease_status(bw_asker_client_lease(l->asked), &status);
+    atomic_store(&l->deadline_loss, (int)status.deadline_loss);
     if (!l->decided && strcmp(status.state, "waiting") == 0) {
         lock(l);
         l->decided = true;

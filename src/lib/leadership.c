@@ -381,13 +381,20 @@ uint64_t bw_token_of(const struct bw_leadership *l)
     return l->handle->pid == getpid() ? atomic_load(&l->token) : 0;
 }
 
+/* The clock may end the leadership before the library's thread has recorded the loss. */
+enum bw_loss bw_lib_reason(const struct bw_leadership *l)
+{
+    bool by_clock = l->stage == STAGE_LEADING && !is_led_now(l);
+    return by_clock ? (enum bw_loss)atomic_load(&l->deadline_loss) : l->reason;
+}
+
 enum bw_loss bw_reason(const struct bw_leadership *l)
 {
     struct bw_handle *h = l->handle;
     if (h->pid != getpid())
         return BW_LOSS_NONE;
     pthread_mutex_lock(&h->mutex);
-    enum bw_loss reason = l->reason;
+    enum bw_loss reason = bw_lib_reason(l);
     pthread_mutex_unlock(&h->mutex);
     return reason;
 }

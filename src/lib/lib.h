@@ -140,6 +140,7 @@ struct bw_leadership {
     _Atomic int64_t act_until;  /* A: leader's work is allowed before this time; 0: not leading */
     _Atomic int64_t work_until; /* A: the work must have ended by this time; 0: no work */
     _Atomic uint64_t token;     /* A */
+    _Atomic int deadline_loss;  /* A: enum bw_loss: why it is lost if the deadline passes now */
 };
 
 /* options.c */
@@ -188,6 +189,7 @@ void bw_lib_free(struct bw_leadership *l);
  * it. */
 void bw_lib_free_when_gone(struct bw_leadership *l);
 bool bw_lib_led(const struct bw_leadership *l);
+enum bw_loss bw_lib_reason(const struct bw_leadership *l); /* M; see bw_reason */
 
 /* event.c */
 void bw_lib_queue_event(struct bw_leadership *l, unsigned event); /* M */

@@ -45,7 +45,9 @@ static int outcome(struct bw_leadership *l, enum bw_loss *reason)
      * was lost. */
     while (lost && l->stage == STAGE_LEADING && bw_clock_boot() < atomic_load(&l->work_until))
         bw_lib_wait(h, atomic_load(&l->work_until));
-    *reason = lost && l->reason == BW_LOSS_NONE ? BW_LOSS_EXPIRED : l->reason;
+    *reason = bw_lib_reason(l);
+    if (lost && *reason == BW_LOSS_NONE) /* a late answer has extended the lease meanwhile */
+        *reason = BW_LOSS_EXPIRED;
     pthread_mutex_unlock(&h->mutex);
     if (late)
         return bw_lib_fail(BW_EOVERDUE, "the task of '%s' returned after its deadline (%s)",

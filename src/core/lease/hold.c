@@ -17,6 +17,11 @@ static bool pending_renewal(const struct bw_lease *l)
     return l->renew[0].id || l->renew[1].id;
 }
 
+enum bw_lease_loss lease_loss_at_the_deadline(const struct bw_lease *l)
+{
+    return l->unreachable || pending_renewal(l) ? BW_LEASE_UNREACHABLE : BW_LEASE_EXPIRED;
+}
+
 static void plan(struct bw_lease *l, bw_time sent)
 {
     bw_lease_plan(&l->schedule, &l->config.terms, sent);
@@ -242,9 +247,7 @@ void lease_on_hold_timeout(struct bw_lease *l, bw_time now, struct bw_lease_acti
         return;
     }
     if (l->state == LEASE_HOLDING && now >= l->schedule.term)
-        lease_become_stopping(
-            l, l->unreachable || pending_renewal(l) ? BW_LEASE_UNREACHABLE : BW_LEASE_EXPIRED, now,
-            actions);
+        lease_become_stopping(l, lease_loss_at_the_deadline(l), now, actions);
     if (l->state == LEASE_HOLDING && now >= l->successor_until) {
         l->successor[0] = 0; /* no answer to PREPARE: the transfer is cancelled, we stay */
         l->successor_until = BW_TIME_NEVER;

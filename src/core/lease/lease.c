@@ -640,5 +640,6 @@ void bw_lease_status(const struct bw_lease *l, struct bw_lease_status *out)
                                                             : BW_TOKEN_NONE,
                                     .leading = l->state == LEASE_HOLDING,
                                     .valid_until = leading ? l->schedule.end : 0,
-                                    .last_loss = l->last_loss};
+                                    .last_loss = l->last_loss,
+                                    .deadline_loss = lease_loss_at_the_deadline(l)};
 }

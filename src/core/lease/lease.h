@@ -134,6 +134,7 @@ struct bw_lease_status {
     bool leading;
     bw_time valid_until; /* while leading: end of the window, on our clock */
     enum bw_lease_loss last_loss;
+    enum bw_lease_loss deadline_loss; /* reason of the loss if the deadline passes now */
 };
 
 void bw_lease_status(const struct bw_lease *lease, struct bw_lease_status *out);

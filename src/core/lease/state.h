@@ -111,6 +111,8 @@ void lease_become_stopped(struct bw_lease *l, bw_time now, struct bw_lease_actio
 /* hold.c */
 void lease_become_holding(struct bw_lease *l, const struct bw_store_record *record, bw_time sent,
                           bw_time now, struct bw_lease_actions *actions);
+/* Why the leadership is lost if its deadline passes now. */
+enum bw_lease_loss lease_loss_at_the_deadline(const struct bw_lease *l);
 void lease_become_stopping(struct bw_lease *l, enum bw_lease_loss reason, bw_time now,
                            struct bw_lease_actions *actions);
 void lease_become_releasing(struct bw_lease *l, enum bw_lease_loss reason, bw_time now,

@@ -164,6 +164,56 @@ static void leadership_can_be_transferred_to_a_named_candidate(void **state)
 
 /* ---- the deadline ---- */
 
+static atomic_bool reason_was_read;
+
+/* Keeps the library's thread from recording a loss. */
+static void block_the_thread(struct bw_leadership *l, uint64_t token, void *context)
+{
+    (void)l;
+    (void)token;
+    (void)context;
+    for (long waited = 0; !atomic_load(&reason_was_read) && waited < HANG_MS; waited++)
+        pause_ms(1);
+}
+
+static void loss_by_the_clock_has_a_reason_at_once(void **state)
+{
+    struct bw_options options = bw_options_default();
+    struct bw_handle *h;
+    struct bw_leadership *l, *other;
+    (void)state;
+    options.ttl_ms = 2000;
+    options.elected = block_the_thread;
+    atomic_store(&reason_was_read, false);
+    assert_int_equal(bw_open(path, &options, &h), 0);
+    assert_int_equal(bw_campaign(h, E, NULL, HANG_MS, &l), 0);
+    assert_int_equal(bw_reason(l), BW_LOSS_NONE);
+    assert_int_equal(bw_contend(h, "other", NULL, &other), 0);
+    assert_int_equal(bw_wait_lost(l, HANG_MS), 0);
+    enum bw_loss reason = bw_reason(l);
+    atomic_store(&reason_was_read, true);
+    assert_true(reason == BW_LOSS_EXPIRED || reason == BW_LOSS_UNREACHABLE);
+    bw_resign(other);
+    bw_resign(l);
+    assert_int_equal(bw_close(h), 0);
+}
+
+static void unreachable_store_is_the_reason_when_the_loss_is_reported(void **state)
+{
+    struct bw_leadership *l;
+    (void)state;
+    struct bw_handle *h = open_as("first", 2000);
+    assert_non_null(h);
+    assert_int_equal(bw_campaign(h, E, NULL, HANG_MS, &l), 0);
+    sqlite3 *db = lock_database();
+    assert_int_equal(bw_wait_lost(l, HANG_MS), 0);
+    enum bw_loss reason = bw_reason(l);
+    unlock_database(db);
+    assert_int_equal(reason, BW_LOSS_UNREACHABLE);
+    bw_resign(l);
+    assert_int_equal(bw_close(h), 0);
+}
+
 #define STOPPED_TTL_MS 3000
 
 /* Checks bw_is_leader continuously. After a gap longer than the TTL, the first call must return
@@ -410,6 +460,8 @@ int main(void)
         in_scratch(resignation_hands_over_at_once),
         in_scratch(leadership_can_be_transferred_to_a_named_candidate),
         in_scratch(clock_uncertainty_is_stored_and_shortens_the_lease),
+        in_scratch(loss_by_the_clock_has_a_reason_at_once),
+        in_scratch(unreachable_store_is_the_reason_when_the_loss_is_reported),
         in_scratch(process_stopped_longer_than_the_ttl_does_not_lead),
         in_scratch(leadership_ends_before_the_lease_when_the_store_is_lost),
         in_scratch(campaign_returns_at_its_timeout),

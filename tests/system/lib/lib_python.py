@@ -325,6 +325,20 @@ def decorator_runs_functions_as_leader(place):
 
 
 @test
+def reason_names_an_unreachable_store(place):
+    def lose():
+        with place.leader(ttl=2) as lead:
+            lock = sqlite3.connect(place.path("e.db"), timeout=HANG_S, isolation_level=None)
+            lock.execute("BEGIN IMMEDIATE")
+            assert lead.lost.wait(HANG_S)
+            found = lead.reason
+            lock.execute("ROLLBACK")
+            lock.close()
+            assert found is bellwether.Loss.UNREACHABLE, found
+    assert raises(bellwether.LeadershipLost, lose).reason is bellwether.Loss.UNREACHABLE
+
+
+@test
 def signal_interrupts_the_wait_for_election(place):
     first = place.other("first")
     first.stdout.readline()
