@@ -118,6 +118,22 @@ static const struct bw_store_ops *find_module(const struct bw_store_about *about
     return module ? module->find(url, why) : NULL;
 }
 
+/* sqlite has no settings. A file of the name "x.db?ttl=3" would be another database, so that two
+ * candidates lead. */
+static const struct bw_store_ops *find_sqlite(const char *url, char *why)
+{
+    const char *mark = strchr(url, '?');
+    if (!mark)
+        return &bw_store_sqlite;
+    int length = (int)strcspn(mark + 1, "=&");
+    snprintf(
+        why, BW_WHY_MAX + 1,
+        "unknown setting '%.*s' in the sqlite: URL, which has none; to name a file with a '?', "
+        "write its path with a '/' and without sqlite:",
+        length < 60 ? length : 60, mark + 1);
+    return NULL;
+}
+
 const struct bw_store_ops *bw_store_find(const char *url, char *why)
 {
     why[0] = '\0';
@@ -130,7 +146,7 @@ const struct bw_store_ops *bw_store_find(const char *url, char *why)
     snprintf(scheme, sizeof scheme, "%.*s", length < 32 ? (int)length : 32, url);
     for (size_t i = 0; stores[i].scheme; i++)
         if (strcmp(scheme, stores[i].scheme) == 0)
-            return stores[i].module ? find_module(&stores[i], url, why) : &bw_store_sqlite;
+            return stores[i].module ? find_module(&stores[i], url, why) : find_sqlite(url, why);
     list_known(why, scheme);
     return NULL;
 }

@@ -115,6 +115,17 @@ static void unknown_scheme_message_lists_known_schemes(void **state)
     assert_ptr_equal(bw_store_find("./odd:name.db", why), &bw_store_sqlite);
 }
 
+/* "x.db?ttl=3" would be another database, so that two candidates lead. */
+static void setting_in_a_sqlite_url_is_refused(void **state)
+{
+    (void)state;
+    assert_null(bw_store_find("sqlite:/tmp/x.db?ttl=3", why));
+    expect_message("unknown setting 'ttl'");
+    assert_null(bw_store_find("sqlite:x?", why));
+    expect_message("unknown setting ''");
+    assert_ptr_equal(bw_store_find("/tmp/really?.db", why), &bw_store_sqlite);
+}
+
 static void bare_word_as_store_url_creates_no_file(void **state)
 {
     (void)state;
@@ -358,6 +369,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         in_scratch(a_path_with_or_without_scheme_is_the_same_store),
         in_scratch(unknown_scheme_message_lists_known_schemes),
+        in_scratch(setting_in_a_sqlite_url_is_refused),
         in_scratch(bare_word_as_store_url_creates_no_file),
         in_scratch(a_missing_directory_is_named),
         in_scratch(file_that_is_not_a_database_is_rejected_unchanged),
