@@ -278,6 +278,18 @@ def _after_fork_in_child() -> None:
 os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
+def _check_decorated(function: Callable[..., Any]) -> None:
+    """Raises TypeError for a function that the decorator cannot run as leader."""
+    if not callable(function):
+        raise TypeError(f"Leader decorates a function, got {type(function).__name__}")
+    name = getattr(function, "__qualname__", repr(function))
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"cannot decorate the generator function {name}: its body would run after the leadership has ended; use 'with' inside it")
+    in_class = "." in name and not name.endswith(f"<locals>.{name.rpartition('.')[2]}")
+    if in_class and next(iter(inspect.signature(function).parameters), "") in ("self", "cls"):
+        raise TypeError(f"cannot decorate the method {name}: the leadership is the first argument, in place of self; use 'with' inside the method")
+
+
 class Leader:
     """A candidate of one election. Enter it to wait until elected:
 
@@ -421,6 +433,8 @@ class Leader:
         return copy
 
     def __call__(self, function: Callable[Concatenate[Leadership, P], R]) -> Callable[P, R]:
+        _check_decorated(function)
+
         @functools.wraps(function)
         def run(*args: P.args, **kwargs: P.kwargs) -> R:
             with self._copy() as lead:

@@ -143,6 +143,8 @@ def check(code: int) -> None:
 
 def text(name: str, value: str) -> bytes:
     """A string for C."""
+    if not isinstance(value, str):
+        raise TypeError(f"invalid {name}: expected a string, got {type(value).__name__}")
     if "\0" in value:
         raise InvalidArgument(f"invalid {name}: contains a zero byte")
     return value.encode()

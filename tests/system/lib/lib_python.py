@@ -325,6 +325,29 @@ def decorator_runs_functions_as_leader(place):
 
 
 @test
+def decorator_refuses_what_would_run_without_leadership(place):
+    leader = place.leader()
+
+    def generator(lead):
+        yield lead
+
+    async def async_generator(lead):
+        yield lead
+
+    class Class:
+        def method(self, lead):
+            return self, lead
+
+        @staticmethod
+        def function(lead):
+            return lead.token
+    for function, words in ((generator, "after the leadership has ended"), (async_generator, "after the leadership has ended"),
+                            (Class.method, "in place of self"), (None, "got NoneType")):
+        assert words in str(raises(TypeError, lambda function=function: leader(function))), function
+    assert leader(Class.function)() == 1
+
+
+@test
 def reason_names_an_unreachable_store(place):
     def lose():
         with place.leader(ttl=2) as lead:
@@ -446,6 +469,9 @@ def invalid_arguments_are_named(place):
             (bellwether.InvalidArgument, "overdue", lambda: bellwether.Leader(place.store, "e", overdue="no")),
             (bellwether.InvalidArgument, "do not fit", lambda: bellwether.Leader(place.store, "e", ttl=1, kill_after=5).__enter__())):
         assert word in str(raises(kind, make)), word
+    for word, make in (("store: expected a string, got NoneType", lambda: bellwether.Leader(None, "e")),
+                       ("election: expected a string, got int", lambda: bellwether.Leader(place.store, 1))):
+        assert word in str(raises(TypeError, make)), word
     leader = place.leader()
     with leader:
         assert "already entered" in str(raises(bellwether.InvalidArgument, leader.__enter__))
