@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import logging
 import os
 import signal
 import threading
@@ -18,17 +19,19 @@ from ctypes import byref, c_void_p, sizeof
 from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
-from ._errors import EFORKED, EINTERRUPTED, Error, Forked, InvalidArgument, LeadershipLost, Loss
+from ._errors import EFORKED, EINTERRUPTED, EIO, Error, Forked, InvalidArgument, LeadershipLost, Loss
 from ._library import (
     FOREVER,
     OVERDUE_ABORT,
     OVERDUE_REPORT,
     CampaignOptions,
+    Info,
     Options,
     check,
     library,
     milliseconds,
     text,
+    why,
 )
 
 P = ParamSpec("P")
@@ -219,10 +222,19 @@ class Leadership:
     def _campaign(self) -> None:
         c, s, options, pointer = library(), self._settings, CampaignOptions(), c_void_p()
         check(c.bw_campaign_options_init(byref(options), sizeof(options)))
+        if s.timeout_ms == FOREVER:
+            self._warn_if_unreachable()
         options.value, options.priority, options.preferred, options.overdue = s.value, s.priority, s.preferred, s.overdue
         check(c.bw_campaign(self._handle, s.election, byref(options), s.timeout_ms, byref(pointer)))
         with self._lock:
             self._pointer, self._token = pointer, c.bw_token(pointer)
+
+    def _warn_if_unreachable(self) -> None:
+        """A wait without a limit reports nothing while the store does not answer."""
+        info = Info()
+        check(library().bw_leader_info_init(byref(info), sizeof(info)))
+        if library().bw_leader(self._handle, self._settings.election, byref(info)) == EIO:
+            logging.getLogger("bellwether").warning("cannot reach the store: %s; waiting for it without limit", why())
 
     def _note_loss(self) -> None:
         with self._lock:

@@ -6,6 +6,7 @@
 Verdicts depend on states, tokens and messages; times only end a test that hangs."""
 import asyncio
 import contextlib
+import logging
 import os
 import re
 import shutil
@@ -359,6 +360,29 @@ def reason_names_an_unreachable_store(place):
             lock.close()
             assert found is bellwether.Loss.UNREACHABLE, found
     assert raises(bellwether.LeadershipLost, lose).reason is bellwether.Loss.UNREACHABLE
+
+
+@test
+def unreachable_store_is_a_warning_when_the_wait_has_no_limit(place):
+    class Collect(logging.Handler):
+        lines = []
+
+        def emit(self, record):
+            self.lines.append(record.getMessage())
+
+    library, collect = bellwether._library.library(), Collect()
+    logging.getLogger("bellwether").addHandler(collect)
+    real = library.bw_leader
+    try:
+        for answer in (None, -15):  # a store that answers, and EIO
+            library.bw_leader = (lambda *arguments: -15) if answer else real
+            for timeout in (None, HANG_S):
+                with place.leader(timeout=timeout):
+                    pass
+    finally:
+        library.bw_leader = real
+        logging.getLogger("bellwether").removeHandler(collect)
+    assert len(collect.lines) == 1 and collect.lines[0].startswith("cannot reach the store: "), collect.lines
 
 
 @test
