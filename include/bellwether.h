@@ -39,6 +39,9 @@
  * Strings. The library copies every string that it is given. Strings passed to a callback are
  * valid until the callback returns.
  *
+ * Pointers. NULL is allowed only where the comment of a function or a field says so. All other
+ * functions use the pointer without a check, and a NULL crashes the program.
+ *
  * Threads. Any thread may call any function at any time, unless the function's comment restricts
  * it. Two threads must not end the same leadership. A callback must not block for long: while it
  * runs on the library's thread, the library renews nothing, and leaderships may expire.
