@@ -76,6 +76,11 @@ static void log_containment(struct supervisor *s)
     if (s->logged_kind == s->contain.kind)
         return;
     s->logged_kind = s->contain.kind;
+    if (!s->config->argv) {
+        bw_log_event(&s->log, BW_LOG_INFO, "containment", fields,
+                     "no command: there is no work to contain");
+        return;
+    }
     bw_log_event(&s->log, weak ? BW_LOG_WARNING : BW_LOG_INFO, "containment", fields,
                  "work will be contained by %s%s", bw_contain_word(s->contain.kind),
                  weak ? ": if both supervisor and guardian are killed, the next leader waits until "

@@ -293,7 +293,8 @@ void bw_supervisor_end(struct supervisor *s, int code)
 
 void bw_supervisor_work_dead(struct supervisor *s)
 {
-    log_token(s, BW_LOG_INFO, "confirmed-dead", s->token, "the work is confirmed dead");
+    log_token(s, BW_LOG_INFO, "confirmed-dead", s->token,
+              s->config->argv ? "the work is confirmed dead" : "no command: there was no work");
     s->token = BW_TOKEN_NONE;
     s->work = 0;
     s->own_kill_at = BW_TIME_NEVER;
