@@ -192,6 +192,8 @@ static const char *explain_loss(const struct bw_link *link, int error)
     if (!link->tls && !link->heard && (error == UV_EOF || error == UV_ECONNRESET))
         return "closed by the server without an answer; it may require TLS (https://, etcds://, "
                "bellwethers:// or --ca)";
+    if (link->tls && !link->up && error == UV_EOF)
+        return "closed by the server during the TLS handshake; it may not use TLS";
     return error == UV_EOF ? "closed by the server" : uv_strerror(error);
 }
 
