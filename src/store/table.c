@@ -93,11 +93,11 @@ static const struct bw_store_ops *find_path(const char *url, char *why)
     if (strchr(url, '/'))
         return &bw_store_sqlite;
     if (url[0])
-        snprintf(why, BW_WHY_MAX + 1,
-                 "invalid store URL '%.60s': no scheme; use sqlite:PATH for a file, or a URL of "
-                 "one of the "
-                 "stores that bellwether --version lists",
-                 url);
+        snprintf(
+            why, BW_WHY_MAX + 1,
+            "invalid store URL '%.60s': no scheme; use sqlite:PATH for a file, or the URL of a "
+            "store, for example etcd://HOST",
+            url);
     else
         snprintf(why, BW_WHY_MAX + 1, "empty store URL");
     return NULL;
