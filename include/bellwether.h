@@ -30,8 +30,8 @@
  *   that issues no tokens).
  *
  * Not guaranteed: that a write which the work has already sent does not arrive after the
- * leadership has passed on. Pass the token to the storage, and let a guard there reject older tokens
- * (bw_guard_hold for a file, bw_guard_sqlite for a table).
+ * leadership has passed on. Pass the token to the storage, and let a guard there reject older
+ * tokens (bw_guard_hold for a file, bw_guard_sqlite for a table).
  *
  * Return codes. Functions that return int return 0 or a negative enum bw_error, unless their
  * comment names other values. After an error, bw_why() returns an explanation.
@@ -369,8 +369,8 @@ int64_t bw_valid_ms(const struct bw_leadership *l);
 /* Fencing token of this leadership. 0: not leading, or the store issues no tokens. */
 uint64_t bw_token(const struct bw_leadership *l);
 
-/* Why the last leadership was lost. NONE while leading and before the first leadership. If the clock
- * alone has ended it: UNREACHABLE if a renewal is unanswered, otherwise EXPIRED. */
+/* Why the last leadership was lost. NONE while leading and before the first leadership. If the
+ * clock alone has ended it: UNREACHABLE if a renewal is unanswered, otherwise EXPIRED. */
 enum bw_loss bw_reason(const struct bw_leadership *l);
 
 /* Name of the election; valid as long as `l`. */
@@ -491,16 +491,16 @@ struct bw_guard_verdict {
 int bw_guard_open(struct bw_guard **out, const char *path, char *why);
 void bw_guard_close(struct bw_guard *guard); /* releases the lock; NULL is ignored */
 /* Checks a token, and locks the guard until bw_guard_release. Write to the file in between. All
- * leaders that write so exclude each other: the work of an older one has ended before a newer one
- * writes, and it cannot start again, even if the process is stopped between the check and the write.
+ * leaders that write so exclude each other: the write of an older one has ended before a newer one
+ * writes, and it cannot start again, even if a process is stopped between check and write.
  *
  * Waits at most timeout_ms for other holders; 0: does not wait; BW_FOREVER: no limit. A stopped
  * holder keeps the lock; it ends with its process and with every child that was forked, without
  * exec, while the guard was open. `bellwether guard file` takes the same lock. Returns:
  *   0: accepted and locked; every older token is rejected from now on
  *   BW_ESTALE: a newer leader has written, so stop
- *   BW_EBUSY: another holder did not release it in time (then verdict->error is 0), or a recovery is
- *     in progress
+ *   BW_EBUSY: another holder did not release it in time (then verdict->error is 0), or a recovery
+ *     is in progress
  *   BW_EINVAL: this guard is already held
  *   BW_ENOTOKEN, BW_EDAMAGED, BW_EVERSION, BW_EDENIED, BW_EIO: as for bw_guard_check
  * `verdict` may be NULL. */
@@ -509,9 +509,9 @@ int bw_guard_hold(struct bw_guard *guard, uint64_t token, int64_t timeout_ms,
 void bw_guard_release(struct bw_guard *guard); /* NULL, or a guard that is not held, is ignored */
 /* Only checks a token. 0: accepted; every older token is rejected from now on. A newer leader may
  * check and write between this call and the write of the caller, which the guard cannot stop: use
- * bw_guard_hold if the file must not be written late. BW_ESTALE: a newer leader has written, so stop.
- * Other errors: BW_ENOTOKEN, BW_EBUSY, BW_EDAMAGED, BW_EVERSION, BW_EDENIED, BW_EIO. `verdict` may be
- * NULL. */
+ * bw_guard_hold if the file must not be written late. BW_ESTALE: a newer leader has written, so
+ * stop. Other errors: BW_ENOTOKEN, BW_EBUSY, BW_EDAMAGED, BW_EVERSION, BW_EDENIED, BW_EIO.
+ * `verdict` may be NULL. */
 int bw_guard_check(struct bw_guard *guard, uint64_t token, struct bw_guard_verdict *verdict,
                    char *why);
 #endif

@@ -78,8 +78,8 @@ int bw_guard_read(struct bw_guard *guard, struct bw_guard_state *state, char *wh
  *      limit);
  *   3. checks the token again, because a newer one may have been accepted meanwhile.
  * This process then holds the work lock until bw_guard_release, or until bw_guard_close and until
- * all children that inherited bw_guard_fd have ended. BW_EBUSY with verdict->error 0: the wait timed
- * out. BW_EINVAL: already held. */
+ * all children that inherited bw_guard_fd have ended. BW_EBUSY with verdict->error 0: the wait
+ * timed out. BW_EINVAL: already held. */
 int bw_guard_hold(struct bw_guard *guard, bw_token token, int64_t timeout_ms,
                   struct bw_guard_verdict *verdict, char *why);
 void bw_guard_release(struct bw_guard *guard); /* NULL, or a guard not held, is ignored */
