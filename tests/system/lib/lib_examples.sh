@@ -11,14 +11,25 @@ store=$work/elections.db
 found=$work/found
 
 # The docs page shows a complete program. Two instances of it: the second leads when the first gets SIGTERM.
-awk -v fence="$(printf '\140\140\140')" '$0 == fence { on = 0 } on; $0 == fence "c" { on = 1 }' \
-    "$1/docs/guides/library.md" >"$work/program.c"
+# block PAGE NUMBER: prints that block of C of the page.
+block() {
+    awk -v fence="$(printf '\140\140\140')" -v wanted="$2" \
+        '$0 == fence { on = 0 } on; $0 == fence "c" { on = ++seen == wanted }' "$1"
+}
+block "$1/docs/guides/library.md" 1 >"$work/program.c"
 grep -q bw_run_while_leader "$work/program.c" || echo "the page shows no program" >"$found"
 libdir=$(cd "$(dirname "$6")" && pwd)
 sanitizer=$(nm -D "$6" | grep -q __asan_init && echo -fsanitize=address,undefined)
 cc -Wall -Wextra -Werror $sanitizer -I "$1/include" "$work/program.c" -o "$work/program" -L "$libdir" -lbellwether \
     -Wl,-rpath,"$libdir" 2>>"$found"
 tap_empty "docs/guides/library.md: the worked example compiles as it stands" "$found"
+{ cat "$work/program.c" && block "$1/docs/guides/library.md" 2; } >"$work/task.c" # the second block is a task for the first
+block "$1/docs/concepts/fencing.md" 1 >"$work/append.c"
+for part in task append; do
+    grep -q bw_guard_hold "$work/$part.c" || echo "no guard in $part.c" >>"$found"
+    cc -Wall -Wextra -Werror -Wno-unused-function -fsyntax-only -I "$1/include" "$work/$part.c" 2>>"$found"
+done
+tap_empty "library.md and fencing.md: the code that holds a guard compiles as it stands" "$found"
 if [ -x "$work/program" ]; then
     timeout 60 "$work/program" "sqlite:$store" >"$work/first" 2>&1 &
     first=$!
