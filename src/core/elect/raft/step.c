@@ -81,7 +81,7 @@ static void leader_timeout(struct bw_raft *raft)
     if (!bw_raft_check_quorum(raft))
         return;
     bw_raft_transfer_timeout(raft);
-    if (raft->now < raft->heartbeat_at)
+    if (raft->role != BW_RAFT_LEADER || raft->now < raft->heartbeat_at)
         return;
     bw_raft_broadcast(raft);
     bw_raft_transfer_heartbeat(raft);

@@ -1,7 +1,11 @@
 /* Leadership transfer (thesis §3.10). The leader accepts no more requests, brings the successor up
  * to date, ends its own window, reports this to all voters, and sends TIMEOUT_NOW. If no new leader
- * appears within one election timeout, it resumes. The TIMEOUT_NOW may still be in flight then.
- * This is harmless: voters report the promises they have given since, and the higher term wins. */
+ * appears within one election timeout, it leads again. The TIMEOUT_NOW may still be in flight then.
+ * This is harmless: voters report the promises they have given since, and the higher term wins.
+ *
+ * If work depends on the window, the node leads again in a new term. Its host ended the work of the
+ * old term and may have reported it dead. A voter that learns of this death late would otherwise
+ * also drop the promise that it gave after the abort, because both belong to the same term. */
 #include "core/base/assert.h"
 #include "core/elect/raft/raft_state.h"
 
@@ -101,16 +105,27 @@ void bw_raft_transfer_heartbeat(struct bw_raft *raft)
         send_timeout_now(raft, raft->transfer_to);
 }
 
+static void lead_in_a_new_term(struct bw_raft *raft)
+{
+    raft->window_ended = 0;
+    bw_raft_become_follower(raft, raft->term, BW_NODE_NONE, BW_LOSS_RESIGNED);
+    bw_raft_campaign(raft, true);
+}
+
 void bw_raft_transfer_timeout(struct bw_raft *raft)
 {
     if (raft->transfer_to == BW_NODE_NONE || raft->now < raft->transfer_until)
         return;
     bw_raft_trace(raft, BW_TRACE_TRANSFER, raft->transfer_to, STEP_ABORTED, 0);
     raft->transfer_to = BW_NODE_NONE;
-    if (raft->released)
-        bw_raft_window_resume(raft);
     if (raft->transfer_request != 0)
         bw_raft_answer(raft, raft->transfer_request, BW_ENOQUORUM, 0);
+    if (!raft->released)
+        return;
+    if (raft->untimed || BW_BUG(raft_resumes_in_its_term))
+        bw_raft_window_resume(raft);
+    else
+        lead_in_a_new_term(raft);
 }
 
 /* The group removed us while our work may be running, in this term or from an earlier term of ours.
