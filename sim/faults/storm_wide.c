@@ -430,6 +430,6 @@ void bw_storm_wide_end(struct storm *s, bw_time quiet_end)
         bw_storm_add(s, BW_FAULT_RESIGN, at, BW_NODE_NONE);
     else if (which == 1)
         bw_storm_add(s, BW_FAULT_TRANSFER, at, BW_NODE_NONE)->peer = any_id(s);
-    else if (s->config.guard)
-        contend(s, at);
+    else if (s->config.guard) /* a leader that a merge of groups deposes must first end its work */
+        contend(s, s->unable ? at : at - s->config.stop_ns);
 }
