@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-#define BW_SIM_FAULTS_MAX 512u
+#define BW_SIM_FAULTS_MAX 640u
 #define BW_SIM_KINDS      (BW_MSG_COUNT)
 
 enum bw_sim_fault_kind {

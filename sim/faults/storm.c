@@ -5,6 +5,7 @@
 #include "sim/faults/storm.h"
 #include "sim/faults/storm_plan.h"
 
+#include "core/base/assert.h"
 #include "core/base/rng.h"
 #include "sim/checks/invariants.h"
 #include "sim/stores/lease.h"
@@ -38,8 +39,8 @@ static bw_node any_store(struct storm *s)
 struct bw_sim_fault *bw_storm_add(struct storm *s, enum bw_sim_fault_kind kind, bw_time at,
                                   bw_node node)
 {
-    static struct bw_sim_fault overflow;
-    struct bw_sim_fault *fault = s->count < BW_SIM_FAULTS_MAX ? &s->faults[s->count++] : &overflow;
+    BW_ASSERT(s->count < BW_SIM_FAULTS_MAX); /* a lost fault might be one that ends another */
+    struct bw_sim_fault *fault = &s->faults[s->count++];
     *fault = (struct bw_sim_fault){.kind = kind, .at = at, .node = node};
     return fault;
 }
@@ -367,7 +368,7 @@ static void draw_wipes(struct storm *s)
     bw_node store = s->config.nodes + s->config.spare + 1;
     bw_time at = 0;
     while ((at += bw_rng_between(&rng, 200 * BW_MS, 3 * BW_SEC)) < s->end &&
-           s->count + 4 * NODES_MAX < BW_SIM_FAULTS_MAX)
+           s->count + 4 * NODES_MAX < BW_STORM_DRAWN_MAX)
         bw_storm_add(s, BW_FAULT_WIPE, at, store);
 }
 
@@ -382,7 +383,7 @@ static void draw_faults(struct storm *s)
     }
     s->end += begin;
     bw_time at = begin + bw_rng_between(&s->rng, 300 * BW_MS, 2 * BW_SEC);
-    for (; at < s->end && s->count + 4 * NODES_MAX < BW_SIM_FAULTS_MAX;
+    for (; at < s->end && s->count + 4 * NODES_MAX < BW_STORM_DRAWN_MAX;
          at += bw_rng_between(&s->rng, BW_MS, 2 * gap))
         one_trouble(s, at);
     draw_wipes(s);

@@ -133,7 +133,7 @@ static void pass_around(struct storm *s, bw_time at)
 bool bw_storm_lease_trouble(struct storm *s, bw_time at)
 {
     uint64_t which = bw_rng_below(&s->wide_rng, 100);
-    if (which >= 50 || s->count + 12 * BW_STORM_NODES_MAX >= BW_SIM_FAULTS_MAX)
+    if (which >= 50 || s->count + 12 * BW_STORM_NODES_MAX >= BW_STORM_DRAWN_MAX)
         return false;
     if (which < 14)
         pause_long(s, at);

@@ -12,6 +12,9 @@
 /* lease: stores have the ids after the nodes */
 #define BW_STORM_IDS_MAX        (BW_STORM_NODES_MAX + BW_SIM_STORES_MAX)
 #define BW_STORM_PARTITIONS_MAX 32u
+/* Number of faults up to which a storm draws more. The remaining space is for the events that end
+ * the faults, and for those shortly before the end of the idle time. */
+#define BW_STORM_DRAWN_MAX 512u
 /* time for each member that is unable to lead to get its turn and resign, at one a second */
 #define BW_STORM_TURNS_NS ((bw_time)BW_STORM_NODES_MAX * BW_SEC)
 

@@ -27,7 +27,8 @@ void bw_storm_unable(struct storm *s)
     uint64_t spells = 1 + bw_rng_below(&rng, SPELLS_MAX);
     bw_node highest = s->config.nodes + s->config.spare;
     double lasting = bw_rng_unit(&rng) * 0.8;
-    for (uint64_t i = 0; i < spells && s->count + 4 * BW_STORM_NODES_MAX < BW_SIM_FAULTS_MAX; i++) {
+    for (uint64_t i = 0; i < spells && s->count + 4 * BW_STORM_NODES_MAX < BW_STORM_DRAWN_MAX;
+         i++) {
         bw_node node = 1 + (bw_node)bw_rng_below(&rng, highest);
         bw_node host = bw_rng_chance(&rng, 0.5) ? BW_NODE_NONE : node; /* NONE: the leader */
         bw_time at = bw_rng_between(&rng, BW_MS, s->end);

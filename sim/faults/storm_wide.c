@@ -321,7 +321,7 @@ void bw_storm_lead_again(struct storm *s)
     bw_rng_init(&s->wide_rng, s->config.seed ^ 0x616761696eu);
     uint64_t times = bw_rng_below(&s->wide_rng, 4) + (s->lasting ? 1 : 0);
     for (uint64_t i = 0; s->wide && i < times; i++)
-        if (s->count + 4 * BW_STORM_NODES_MAX < BW_SIM_FAULTS_MAX)
+        if (s->count + 4 * BW_STORM_NODES_MAX < BW_STORM_DRAWN_MAX)
             lead_again(s, bw_rng_between(&s->wide_rng, 300 * BW_MS, s->end));
     s->wide_rng = kept;
 }
@@ -329,7 +329,7 @@ void bw_storm_lead_again(struct storm *s)
 bool bw_storm_wide_trouble(struct storm *s, bw_time at)
 {
     uint64_t which = bw_rng_below(&s->wide_rng, 100);
-    bool space = s->count + 12 * BW_STORM_NODES_MAX < BW_SIM_FAULTS_MAX;
+    bool space = s->count + 12 * BW_STORM_NODES_MAX < BW_STORM_DRAWN_MAX;
     if (which >= 40 || !space)
         return false;
     if (which < 8)
@@ -358,7 +358,7 @@ void bw_storm_kill_shards(struct storm *s)
         return;
     bw_time at = bw_rng_between(rng, BW_SEC, s->end), pause = bw_rng_between(rng, BW_MS, BW_SEC);
     for (uint32_t i = 1; i <= s->config.elections; i++) {
-        if (at >= s->end || s->count + 4 * BW_STORM_NODES_MAX >= BW_SIM_FAULTS_MAX)
+        if (at >= s->end || s->count + 4 * BW_STORM_NODES_MAX >= BW_STORM_DRAWN_MAX)
             return;
         bw_storm_add(s, BW_FAULT_RESIGN, at, BW_NODE_NONE)->shard = i;
         at += bw_rng_between(rng, 1, 2 * pause);

@@ -1,5 +1,5 @@
 /* Tests the plan of wide storms: after its last event, a correct leader has the time that it needs
- * before the checkers expect it to act. */
+ * before the checkers expect it to act, on an undisturbed network. */
 #include "unit/unit.h"
 
 #include "sim/faults/storm_plan.h"
@@ -11,8 +11,9 @@
 
 static struct storm storm;
 
-/* Draws the end of a storm; returns the number of times that its network is disturbed. */
-static uint32_t draw_end(uint64_t seed, bw_time stop_ns)
+/* Draws the end of a storm that has `count` faults before. Returns whether the network is disturbed
+ * in it. */
+static bool draw_end(uint64_t seed, bw_time stop_ns, uint32_t count)
 {
     memset(&storm, 0, sizeof storm);
     bw_sim_defaults(&storm.config);
@@ -22,10 +23,11 @@ static uint32_t draw_end(uint64_t seed, bw_time stop_ns)
     storm.config.promise_ns = 12 * BW_SEC;
     storm.config.stop_ns = stop_ns;
     storm.end = QUIET_END - 30 * BW_SEC;
+    storm.count = count;
     bw_storm_wide_end(&storm, QUIET_END);
-    uint32_t disturbed = 0;
-    for (uint32_t i = 0; i < storm.count; i++)
-        disturbed += storm.faults[i].kind == BW_FAULT_LOSS && storm.faults[i].rate > 0;
+    bool disturbed = false;
+    for (uint32_t i = count; i < storm.count; i++)
+        disturbed = disturbed || storm.faults[i].kind == BW_FAULT_LATENCY;
     return disturbed;
 }
 
@@ -37,15 +39,15 @@ static bw_time last_event(void)
     return last;
 }
 
-/* Contention leaves groups of which each has a leader. When they merge, one of them is deposed while
- * its work runs. The remaining leader may act when that work has ended. */
+/* Contention leaves groups of which each has a leader. When they merge, one leader is deposed while
+ * its work runs. The other one may act when that work has ended. */
 static void contention_leaves_time_for_work_of_a_deposed_leader(void **state)
 {
     (void)state;
     uint32_t contended = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         bw_time stop_ns = (bw_time)(seed % 7) * BW_SEC;
-        if (draw_end(seed, stop_ns) == 0)
+        if (!draw_end(seed, stop_ns, 0))
             continue;
         contended++;
         assert_true(last_event() + stop_ns + SETTLE <= QUIET_END);
@@ -53,14 +55,14 @@ static void contention_leaves_time_for_work_of_a_deposed_leader(void **state)
     assert_true(contended > SEEDS / 10);
 }
 
-/* Without contention the leader has ended its work before it hands over. The successor must not need
- * the time that the work takes to end. */
+/* Without contention the leader has ended its work before it hands over. So its successor must not
+ * need the time that work takes to end. */
 static void hand_over_leaves_no_time_for_work_to_end(void **state)
 {
     (void)state;
     uint32_t handed = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        if (draw_end(seed, 6 * BW_SEC) > 0)
+        if (draw_end(seed, 6 * BW_SEC, 0))
             continue;
         handed++;
         assert_true(last_event() + SETTLE == QUIET_END);
@@ -68,11 +70,35 @@ static void hand_over_leaves_no_time_for_work_to_end(void **state)
     assert_true(handed > SEEDS / 10);
 }
 
+/* A fault that does not fit into the list would be lost, and the network would stay disturbed. */
+static void network_is_restored_when_a_storm_has_the_most_faults(void **state)
+{
+    (void)state;
+    uint32_t contended = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        uint32_t begun = 0, ended = 0;
+        if (!draw_end(seed, 0, BW_STORM_DRAWN_MAX))
+            continue;
+        contended++;
+        for (uint32_t i = BW_STORM_DRAWN_MAX; i < storm.count; i++) {
+            const struct bw_sim_fault *fault = &storm.faults[i];
+            bw_time slowest = fault->kind == BW_FAULT_LATENCY ? fault->latency.max : 0;
+            begun += fault->rate > 0 || slowest > storm.config.latency.max;
+            ended += (fault->kind == BW_FAULT_LOSS && fault->rate == 0) ||
+                     slowest == storm.config.latency.max;
+        }
+        assert_true(begun > 0);
+        assert_int_equal(ended, 2);
+    }
+    assert_true(contended > SEEDS / 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contention_leaves_time_for_work_of_a_deposed_leader),
         cmocka_unit_test(hand_over_leaves_no_time_for_work_to_end),
+        cmocka_unit_test(network_is_restored_when_a_storm_has_the_most_faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
