@@ -169,7 +169,7 @@ def reader_without_write_permission_refuses_a_database_whose_log_it_cannot_read(
         assert json.loads(done.stdout)["token"] == 1, done
         os.remove(path + "-shm")
         done = reader.read("status", "--election", reader.room.election, "--timeout", "1s")
-        assert done.returncode == 69 and "its write-ahead log cannot be read; start a candidate" in done.stderr, done
+        assert done.returncode == 64 and "its write-ahead log cannot be read; start a candidate" in done.stderr, done
 
 
 @suite.test
