@@ -108,24 +108,32 @@ static void become_ready(struct redis_wire *wire)
     wire->events.ready(wire->events.context);
 }
 
-static void flush_tls(struct redis_wire *wire);
+static int flush_tls(struct redis_wire *wire);
+
+/* Continues the handshake and sends its messages. */
+static void shake_hands(struct redis_wire *wire)
+{
+    char why[BW_WHY_MAX + 1];
+    int done = redis_tls_handshake(wire->tls, why);
+    int error = flush_tls(wire);
+    if (done < 0)
+        end(wire, why);
+    else if (error != 0)
+        end(wire, "TLS: cannot send the handshake to the server");
+    else if (done > 0)
+        become_ready(wire);
+}
 
 static void decrypt(struct redis_wire *wire, const char *bytes, size_t length)
 {
     static const char over[] = "TLS: the server closed the connection";
-    char why[BW_WHY_MAX + 1], plain[16384];
+    char plain[16384];
     if (redis_tls_feed(wire->tls, bytes, length) != 0) {
         end(wire, over);
         return;
     }
-    if (!wire->ready) {
-        int done = redis_tls_handshake(wire->tls, why);
-        flush_tls(wire);
-        if (done < 0)
-            end(wire, why);
-        else if (done > 0)
-            become_ready(wire);
-    }
+    if (!wire->ready)
+        shake_hands(wire);
     int got = 0;
     while (wire->ready && !wire->closed &&
            (got = redis_tls_read(wire->tls, plain, sizeof plain)) > 0)
@@ -198,13 +206,14 @@ static int write_bytes(struct redis_wire *wire, const char *bytes, size_t length
     return 0;
 }
 
-static void flush_tls(struct redis_wire *wire)
+static int flush_tls(struct redis_wire *wire)
 {
     char bytes[16384];
     size_t length;
     while (!wire->closed && (length = redis_tls_drain(wire->tls, bytes, sizeof bytes)) > 0)
         if (write_bytes(wire, bytes, length) != 0)
-            return; /* the read side reports the failure */
+            return BW_EIO; /* the server cannot decrypt what follows these bytes */
+    return 0;
 }
 
 int redis_wire_send(struct redis_wire *wire, const char *bytes, size_t length)
@@ -216,8 +225,8 @@ int redis_wire_send(struct redis_wire *wire, const char *bytes, size_t length)
     if (!wire->tls)
         return write_bytes(wire, bytes, length);
     int error = redis_tls_write(wire->tls, bytes, length);
-    flush_tls(wire);
-    return error;
+    int unsent = flush_tls(wire);
+    return error ? error : unsent;
 }
 
 /* ---- open and close ---- */
@@ -239,16 +248,12 @@ static void on_tcp_replaced(uv_handle_t *handle)
 
 static void start_tls(struct redis_wire *wire)
 {
-    char why[BW_WHY_MAX + 1];
     wire->tls = redis_tls_new(wire->tls_context, wire->host);
     if (!wire->tls) {
         end(wire, "no memory for TLS");
         return;
     }
-    int done = redis_tls_handshake(wire->tls, why);
-    flush_tls(wire);
-    if (done < 0)
-        end(wire, why);
+    shake_hands(wire);
 }
 
 static void on_connect(uv_connect_t *connect, int status)

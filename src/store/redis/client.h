@@ -35,7 +35,7 @@ struct redis_wire *redis_wire_open(uv_loop_t *loop, const char *host, uint16_t p
                                    struct redis_tls_context *tls,
                                    const struct redis_wire_events *events);
 /* Call only after `ready`. Returns 0 if the bytes were written or queued; BW_ELIMIT or BW_EIO if
- * not. */
+ * not. Then a part may have been sent, so the owner must close the connection. */
 int redis_wire_send(struct redis_wire *wire, const char *bytes, size_t length);
 /* No event follows. The connection frees itself from the loop. */
 void redis_wire_close(struct redis_wire *wire);

@@ -55,8 +55,32 @@ static void arm(struct redis_link *link, unsigned ms)
     uv_timer_start(&link->timer, on_timer, ms, 0);
 }
 
-/* Appends the command to the unanswered ones. If the socket rejects it, the timer ends the
- * connection in the next turn of the loop. */
+static void set_why(struct redis_link *link, const char *why)
+{
+    snprintf(link->why, sizeof link->why, "%.80s:%u: %.160s", link->host.name,
+             (unsigned)link->host.port, why);
+}
+
+/* A command is missing on the wire, so later replies would be matched to the wrong commands. The
+ * timer ends the connection in the next turn of the loop: the caller may run inside an event of
+ * this connection. Until then, the link sends nothing and ignores all replies. */
+static void fail_write(struct redis_link *link, const char *why)
+{
+    link->write_failure = why;
+    set_why(link, why);
+    arm(link, 0);
+}
+
+static void transmit(struct redis_link *link, const struct redis_command *command)
+{
+    if (link->write_failure)
+        return;
+    int error = redis_wire_send(link->wire, command->bytes, command->length);
+    if (error != 0)
+        fail_write(link, error == BW_ELIMIT ? "the server does not read: the send queue is full"
+                                            : "cannot send a command to the server");
+}
+
 static void put_on_wire(struct redis_link *link, struct redis_command *command)
 {
     if (!link->unanswered) {
@@ -67,11 +91,7 @@ static void put_on_wire(struct redis_link *link, struct redis_command *command)
     }
     command->sent_ms = uv_now(link->loop);
     append(&link->unanswered_end, command);
-    if (redis_wire_send(link->wire, command->bytes, command->length) != 0) {
-        link->received_ms = 0;
-        link->overdue_once = true;
-        arm(link, 0);
-    }
+    transmit(link, command);
 }
 
 static struct redis_command *new_command(struct redis_link *link, unsigned count,
@@ -94,7 +114,8 @@ struct redis_command *redis_link_send(struct redis_link *link, unsigned count,
                                                         const redisReply *reply, bool sent),
                                       void *context)
 {
-    if ((!link->up && !link->connecting) || link->count >= REDIS_COMMANDS_MAX)
+    if ((!link->up && !link->connecting) || link->write_failure ||
+        link->count >= REDIS_COMMANDS_MAX)
         return NULL;
     struct redis_command *command = new_command(link, count, words, lengths);
     if (!command)
@@ -128,11 +149,11 @@ static void become_down(struct redis_link *link, const char *why)
     if (link->closed || (!link->up && !link->connecting))
         return;
     link->denied = redis_is_denial(why);
-    snprintf(link->why, sizeof link->why, "%.80s:%u: %.160s", link->host.name,
-             (unsigned)link->host.port, why);
+    set_why(link, why);
     if (link->wire)
         redis_wire_close(link->wire);
     link->wire = NULL;
+    link->write_failure = NULL;
     if (link->sentinel)
         redis_sentinel_stop(link->sentinel);
     link->up = link->connecting = false;
@@ -160,7 +181,9 @@ static void become_up(struct redis_link *link)
     link->waiting_end = &link->waiting;
     while (command) {
         struct redis_command *next = command->next;
-        if (command->context) {
+        if (command->context && link->write_failure) {
+            append(&link->waiting_end, command);
+        } else if (command->context) {
             put_on_wire(link, command);
         } else {
             link->count--;
@@ -240,7 +263,7 @@ static void send_handshake(struct redis_link *link, unsigned count, const char *
 {
     struct redis_command *command = new_command(link, count, words, NULL);
     if (!command) {
-        link->handshake_pending++; /* no command was sent: the attempt times out */
+        fail_write(link, "no memory for a command");
         return;
     }
     command->answer = on_handshake_reply;
@@ -248,7 +271,7 @@ static void send_handshake(struct redis_link *link, unsigned count, const char *
     link->count++;
     link->handshake_pending++;
     append(&link->unanswered_end, command);
-    redis_wire_send(link->wire, command->bytes, command->length);
+    transmit(link, command);
 }
 
 static void on_ready(void *context)
@@ -284,6 +307,8 @@ static bool is_message(const redisReply *reply)
 static void on_reply(void *context, const redisReply *reply)
 {
     struct redis_link *link = context;
+    if (link->write_failure)
+        return;
     link->received_ms = uv_now(link->loop);
     link->overdue_once = false;
     if (link->events.message && is_message(reply)) {
@@ -372,7 +397,9 @@ static void on_timer(uv_timer_t *timer)
 {
     struct redis_link *link = timer->data;
     bool late = uv_now(link->loop) - link->due_ms > LATE_MS;
-    if (link->up)
+    if (link->write_failure)
+        become_down(link, link->write_failure);
+    else if (link->up)
         check_silence(link);
     else if (link->connecting && late)
         arm(link, link->timeout_ms); /* our loop was late, so wait for the whole timeout again */

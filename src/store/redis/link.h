@@ -5,6 +5,8 @@
  *   - Each accepted command is answered exactly once, from the loop, unless the caller forgets it.
  *     The answer is a reply, or no reply and whether the command had been sent.
  *   - While a connection attempt runs, commands wait for it. During the backoff they are rejected.
+ *   - If a command cannot be sent, the connection ends in the next turn of the loop, and every
+ *     unanswered command ends without a reply.
  *   - An attempt fails after `timeout_ms`. A connection ends if the server owes a reply and stays
  *     silent for `timeout_ms`. The link never waits for a kernel timeout.
  *
@@ -48,8 +50,9 @@ struct redis_link {
     struct redis_tls_context *tls;
     struct redis_sentinel *sentinel; /* NULL: connect to `host` */
     bool up, connecting, closed;
-    bool overdue_once; /* the last check found a reply overdue */
-    unsigned node;     /* the owner's number of this instance */
+    bool overdue_once;         /* the last check found a reply overdue */
+    const char *write_failure; /* why a command could not be sent; NULL: all were sent */
+    unsigned node;             /* the owner's number of this instance */
     struct redis_wire *wire;
     struct redis_command *waiting, **waiting_end;       /* until the connection is up */
     struct redis_command *unanswered, **unanswered_end; /* in sending order */
