@@ -43,6 +43,7 @@ struct guardian {
     bool ran, exited, done;
     bool leaving;   /* a clean close was sent on `lock_fd` */
     bool unheard;   /* a message to the supervisor was lost */
+    bool parted;    /* the supervisor lives, but has ended the link: its message was lost */
     unsigned flags; /* flags of the message being handled */
     bw_time armed_at;
 };
@@ -54,6 +55,14 @@ static void send_message(struct guardian *g, struct bw_wire *wire)
 }
 
 static void feed(struct guardian *g, struct bw_guardian_event event);
+
+/* The reason why this guardian acts without its supervisor. */
+static const char *why_gone(const struct guardian *g)
+{
+    if (g->unheard)
+        return "the supervisor does not receive messages";
+    return g->parted ? "the supervisor cannot send messages" : "the supervisor died";
+}
 
 /* ---- actions ---- */
 
@@ -169,11 +178,10 @@ static void release(struct guardian *g, bw_token token)
     int error = g->leaving ? bw_clean_close_send(g->lock_fd, g->proof)
                            : bw_store_sqlite_release_fd(g->lock_fd, token);
     struct bw_log_field fields[] = {{"token", NULL, token}, BW_LOG_END};
-    bw_log_event(
-        g->config->log, error ? BW_LOG_WARNING : BW_LOG_INFO, "guardian-released", fields,
-        error ? "the supervisor died; the work is dead, but the guardian cannot release token %llu"
-              : "the supervisor died; the work is dead; released token %llu",
-        (unsigned long long)token);
+    bw_log_event(g->config->log, error ? BW_LOG_WARNING : BW_LOG_INFO, "guardian-released", fields,
+                 error ? "%s; the work is dead, but the guardian cannot release token %llu"
+                       : "%s; the work is dead; released token %llu",
+                 why_gone(g), (unsigned long long)token);
 }
 
 static void send_notices(struct guardian *g)
@@ -182,7 +190,7 @@ static void send_notices(struct guardian *g)
     struct bw_log_field fields[] = {{"told", NULL, sent}, BW_LOG_END};
     if (g->core.sent <= 1)
         bw_log_event(g->config->log, BW_LOG_INFO, "death-notices-sent", fields,
-                     "the supervisor died; the work is dead; sent death notices to %u peers",
+                     "%s; the work is dead; sent death notices to %u peers", why_gone(g),
                      (unsigned)sent);
 }
 
@@ -255,9 +263,7 @@ static void log_gone(const struct guardian *g)
     struct bw_log_field fields[] = {{"token", NULL, token}, BW_LOG_END};
     if (g->core.state != BW_GUARDIAN_IDLE)
         bw_log_event(g->config->log, BW_LOG_ERROR, "supervisor-died", fields,
-                     "%s; the guardian kills the work (token %llu)",
-                     g->unheard ? "the supervisor does not receive messages"
-                                : "the supervisor died",
+                     "%s; the guardian kills the work (token %llu)", why_gone(g),
                      (unsigned long long)token);
 }
 
@@ -364,6 +370,7 @@ static void turn(struct guardian *g)
     for (int i = 0; i < FD_COUNT; i++)
         polled[i] = (struct pollfd){.fd = g->fd[i], .events = POLLIN};
     polled[FD_EVENTS].events = POLLPRI;
+    polled[FD_SOCKET].events = POLLIN | POLLRDHUP;
     if (!checking)
         polled[FD_EVENTS].fd = -1;
     if (poll(polled, FD_COUNT, pause_ms) < 0 && errno != EINTR)
@@ -375,6 +382,8 @@ static void turn(struct guardian *g)
     }
     /* a supervisor that missed a message would wait for it for ever: it notices our end instead */
     bool dead = polled[FD_SUPERVISOR].revents != 0 || g->unheard;
+    if (!dead && (polled[FD_SOCKET].revents & (POLLRDHUP | POLLHUP)) == POLLRDHUP)
+        g->parted = true;
     if (polled[FD_SOCKET].revents)
         read_messages(g);
     if (dead && g->fd[FD_SOCKET] >= 0)

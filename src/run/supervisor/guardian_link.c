@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,10 +27,28 @@
 #define ACK_LEAST_NS   (100 * BW_MS)
 #define EXIT_UNPROVED  71
 
-void bw_supervisor_send(struct supervisor *s, struct bw_wire wire, int passed)
+/* A message can be lost: sendmsg fails if memory is short, or if the guardian does not read. What
+ * each lost message leads to:
+ *   - ARM: no ARMED arrives; the supervisor kills the guardian (ack_due).
+ *   - STOP: the guardian kills the work at the deadline of the last ARM, or the supervisor does
+ *     (own_kill_at).
+ *   - NOTICE_SOCKET, NOTICES: the next leader takes over later, when the lease expires.
+ *   - SIGNAL: the work misses a signal that a user passes on. Deadlines do not depend on it, and
+ *     the user can repeat it.
+ *   - START, DISMISS: nothing else ends the wait for the guardian's answer, so these two use
+ *     bw_supervisor_send_or_part. */
+int bw_supervisor_send(struct supervisor *s, struct bw_wire wire, int passed)
 {
-    if (s->socket_fd >= 0)
-        bw_wire_send(s->socket_fd, &wire, passed);
+    return s->socket_fd >= 0 ? bw_wire_send(s->socket_fd, &wire, passed) : 0;
+}
+
+void bw_supervisor_send_or_part(struct supervisor *s, struct bw_wire wire)
+{
+    if (bw_supervisor_send(s, wire, -1) == 0)
+        return;
+    bw_log_event(&s->log, BW_LOG_ERROR, "guardian-unresponsive", NULL,
+                 "cannot send a message to the guardian: %s; replacing it", strerror(errno));
+    shutdown(s->socket_fd, SHUT_WR);
 }
 
 /* Sends the guardian the death notices for the case that this process dies. Without the notices,

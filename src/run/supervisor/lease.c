@@ -27,7 +27,7 @@ static void start_work(struct supervisor *s)
     bw_tally_started(&s->tally, bw_clock_boot());
     if (!s->config->argv)
         return; /* a sidecar has no command to start; the guardian stays armed */
-    bw_supervisor_send(s, (struct bw_wire){.kind = BW_WIRE_START, .token = s->token}, -1);
+    bw_supervisor_send_or_part(s, (struct bw_wire){.kind = BW_WIRE_START, .token = s->token});
 }
 
 /* The work cannot be started, for one of two reasons. Work of an earlier holder does not die; a
@@ -189,8 +189,8 @@ static void end_once(struct supervisor *s, const char *reason)
 static void on_released(struct supervisor *s, const struct bw_lease_action *action)
 {
     if (s->armed_token != BW_TOKEN_NONE && bw_run_token(s->armed_token) == action->token) {
-        bw_supervisor_send(s, (struct bw_wire){.kind = BW_WIRE_DISMISS, .token = s->armed_token},
-                           -1);
+        bw_supervisor_send_or_part(
+            s, (struct bw_wire){.kind = BW_WIRE_DISMISS, .token = s->armed_token});
         s->armed_token = BW_TOKEN_NONE;
         if (s->guardian == GUARDIAN_READY)
             s->guardian = GUARDIAN_STARTING; /* the next work gets another containment */

@@ -220,7 +220,11 @@ int bw_supervisor_guardian_start(struct supervisor *s);  /* forks it */
 int bw_supervisor_guardian_listen(struct supervisor *s); /* adds it to the loop */
 /* Starts the elector once the store is open and a containment exists. */
 void bw_supervisor_begin(struct supervisor *s);
-void bw_supervisor_send(struct supervisor *s, struct bw_wire wire, int passed);
+/* Returns 0, also if there is no guardian now; -1 if the message is lost. */
+int bw_supervisor_send(struct supervisor *s, struct bw_wire wire, int passed);
+/* Ends the link to the guardian if the message cannot be sent. Then the guardian kills the work and
+ * exits, and the supervisor ends the leadership and starts a new guardian. */
+void bw_supervisor_send_or_part(struct supervisor *s, struct bw_wire wire);
 void bw_supervisor_arm(struct supervisor *s);
 /* The death notices have changed: sends the new ones to the guardian. */
 void bw_supervisor_death_notices_changed(struct supervisor *s);

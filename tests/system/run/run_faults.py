@@ -553,6 +553,49 @@ def work_ends_after_a_resume_past_the_ttl(room):
     room.started(2)
 
 
+# ---- messages to the guardian that are lost ----
+
+def lose(knob, kind):
+    with open(knob + ".new", "w", encoding="utf-8") as file:
+        file.write(kind)
+    os.rename(knob + ".new", knob)
+
+
+def judge_lost(a, knob):
+    assert not os.path.exists(knob), "the message was not lost"
+    event = a.said("guardian-unresponsive")
+    assert event["level"] == "error" and "No buffer space available" in event["message"], event
+    a.said("guardian-died")
+
+
+@test
+def leadership_ends_when_the_start_of_its_work_cannot_be_sent(room):
+    need_shim(room)
+    long_ttl(room)
+    knob = os.path.join(room.dir, "lose")
+    lose(knob, "START")
+    a = room.candidate("a", env={"SHIM_LOSE": knob}, shim=room.shim)
+    line = room.started(1)
+    judge_lost(a, knob)
+    assert a.leads() and int(line[1]) > a.events("elected")[0]["token"], "the work of the first leadership started late"
+    assert a.said("supervisor-died")["message"].startswith("the supervisor cannot send messages")
+
+
+@test
+def guardian_is_replaced_when_the_end_of_a_leadership_cannot_be_sent(room):
+    need_shim(room)
+    long_ttl(room)
+    knob = os.path.join(room.dir, "lose")
+    a = room.candidate("a", options=["-E", "0"], env={"SHIM_LOSE": knob}, shim=room.shim)
+    room.started(1)
+    lose(knob, "DISMISS")
+    subprocess.run([room.bellwether, "resign", "--store", room.store, "--election", room.election], check=True, timeout=HANG_S,
+                   stdout=subprocess.DEVNULL)
+    room.started(2)
+    judge_lost(a, knob)
+    assert a.leads()
+
+
 STOPPED_TTL_S = 6
 
 

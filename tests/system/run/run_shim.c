@@ -1,13 +1,21 @@
-/* A clock that jumps, and a disk that stalls, for `bellwether run`.
+/* A clock that jumps, a disk that stalls, and a message that is lost, for `bellwether run`.
  *
  * Adds the seconds in a file to CLOCK_REALTIME (file named by SHIM_REALTIME) or CLOCK_BOOTTIME
  * (SHIM_BOOTTIME). Kernel timers do not move: only readers of the clock see the jump, as after a
  * resume.
  *
  * While the file named by SHIM_STALL exists, no write of SQLite returns. One that waits adds a byte
- * to that file. */
+ * to that file.
+ *
+ * The file named by SHIM_LOSE contains START or DISMISS: the supervisor cannot send the next
+ * message of this kind to its guardian (ENOBUFS). Then the file is removed. */
+#include "run/guardian/guardian_message.h"
+
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -53,6 +61,32 @@ ssize_t pwrite64(int fd, const void *data, size_t size, off64_t at)
 {
     stall();
     return (ssize_t)syscall(SYS_pwrite64, fd, data, size, at);
+}
+
+static uint32_t kind_to_lose(const char *path)
+{
+    char name[16] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t got = read(fd, name, sizeof name - 1);
+    close(fd);
+    if (got > 0 && strcmp(name, "START") == 0)
+        return BW_WIRE_START;
+    return got > 0 && strcmp(name, "DISMISS") == 0 ? BW_WIRE_DISMISS : 0;
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    const char *path = getenv("SHIM_LOSE");
+    const struct iovec *part = message->msg_iov;
+    const struct bw_wire *wire = part->iov_base;
+    if (path && part->iov_len == sizeof *wire && wire->kind == kind_to_lose(path)) {
+        unlink(path);
+        errno = ENOBUFS;
+        return -1;
+    }
+    return syscall(SYS_sendmsg, fd, message, flags);
 }
 
 time_t time(time_t *out)
