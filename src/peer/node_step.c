@@ -4,7 +4,6 @@
  * actions after it; writing earlier is always allowed.) */
 #include "peer/node_state.h"
 
-#include "core/base/bug.h"
 #include "os/clock.h"
 
 #include <stdio.h>
@@ -66,16 +65,16 @@ static void follow(struct bw_peer *p, bw_node before, bw_node leader)
 }
 
 /* We announced that our work under this term is dead, so no voter is bound to the term any more,
- * and a voter that receives the announcement late drops its later promises, too. Raft would resume
- * its term after a failed transfer. Instead, we resign and campaign for a newer term. (The quorum
- * guard claims a newer epoch anyway.) */
+ * and a voter that receives the announcement late drops its later promises, too. After a failed
+ * transfer Raft itself leads again in a new term. But the command that ends a leadership is lost if
+ * the queue is full. Then we resign here. (The quorum guard claims a newer epoch anyway.) */
 static bool must_not_act(struct bw_peer *p, uint32_t election,
                          const struct bw_announcement *announcement)
 {
     struct peer_election *e = &p->election[election];
     struct peer_queued resign = {.kind = BW_EVENT_COMMAND};
     if (!p->raft || announcement->leader != p->options.self || announcement->term > e->dead_term ||
-        announcement->act_until <= bw_clock_boot() || BW_BUG(peer_acts_under_a_dead_term))
+        announcement->act_until <= bw_clock_boot())
         return false;
     resign.command = (struct bw_command){.kind = BW_COMMAND_RESIGN, .election = (uint16_t)election};
     peer_enqueue(p, &resign); /* queue full: retried with the next announcement */
