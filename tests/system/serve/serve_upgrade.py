@@ -2,10 +2,10 @@
 """A cluster is upgraded while it serves. Programs with an older and a newer protocol are built from the same
 sources, compiled with other numbers.
 
-    serve_upgrade.py BELLWETHER OLDER NEWER [NAME...]
+    serve_upgrade.py BELLWETHER OLDER[:VERSION] NEWER [NAME...]
 
-OLDER supports version 1 of the peer protocol, BELLWETHER all up to its newest, NEWER only 9. OLDER can also be the
-program of an earlier release."""
+OLDER supports the versions of the peer protocol up to VERSION (default: 1), BELLWETHER all up to its newest, NEWER only
+9. OLDER can also be the program of an earlier release."""
 import base64
 import concurrent.futures
 import glob
@@ -24,7 +24,9 @@ from serve_lib import Cluster, Link, b64, newest_version  # noqa: E402
 from store_lib import STALL_S, TIMEOUT_S, Place, Suite  # noqa: E402
 
 suite = Suite()
-OURS, OLDER, NEWER = (os.path.abspath(path) for path in (suite.bellwether, suite.witness, suite.conformance))
+OLDER, _, OLDEST = suite.witness.partition(":")
+OLDEST = int(OLDEST or 1)  # the version that a cluster relies on while one of its nodes runs OLDER
+OURS, OLDER, NEWER = (os.path.abspath(path) for path in (suite.bellwether, OLDER, suite.conformance))
 DATA = 65
 SIZES = (10, 10, 1000, 60000)  # of values
 
@@ -48,13 +50,6 @@ def level(cluster, expected):
         return all(figure(cluster, name, "bellwether_protocol_level") == expected for name in cluster.nodes)
     reached.__doc__ = f"all to rely on version {expected}"
     wait_for(reached, TIMEOUT_S, 0.05)
-
-
-def level_of_older():
-    """The version that a cluster of the older program relies on."""
-    with Place("upgrade") as place:
-        cluster = Cluster(place, OLDER, 1)
-        return wait_for(lambda: figure(cluster, "a", "bellwether_protocol_level"), TIMEOUT_S, 0.05)
 
 
 class Holder(threading.Thread):
@@ -201,9 +196,6 @@ def nodes_go_back_to_the_older_version_under_load_and_lose_nothing():
                 found = written_at(cluster, name)
                 return all(found.get(key) == revision for key, revision in told.items())
             wait_for(complete, TIMEOUT_S, 0.1)
-
-
-OLDEST = level_of_older()
 
 
 def upgraded_but_c(place):
