@@ -17,7 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from ctypes import byref, c_void_p, sizeof
 from types import TracebackType
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from ._errors import EFORKED, EINTERRUPTED, EIO, Error, Forked, InvalidArgument, LeadershipLost, Loss
 from ._library import (
@@ -36,6 +36,7 @@ from ._library import (
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")  # of self or cls
 
 
 @dataclasses.dataclass(frozen=True)
@@ -290,16 +291,47 @@ def _after_fork_in_child() -> None:
 os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-def _check_decorated(function: Callable[..., Any]) -> None:
-    """Raises TypeError for a function that the decorator cannot run as leader."""
+def _signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
+    """None: a function in C that does not tell."""
+    try:
+        return inspect.signature(function)
+    except ValueError:
+        return None
+
+
+def _place_of_leadership(function: Callable[..., Any]) -> int:
+    """Where the decorator inserts the leadership among the arguments: 1 for a method, after self or
+    cls; otherwise 0. Raises TypeError for a function that it cannot run as leader."""
+    kind = type(function).__name__
+    if isinstance(function, staticmethod | classmethod):
+        raise TypeError(f"cannot decorate a {kind}: write @{kind} above the decorator of Leader")
     if not callable(function):
-        raise TypeError(f"Leader decorates a function, got {type(function).__name__}")
+        raise TypeError(f"Leader decorates a function, got {kind}")
     name = getattr(function, "__qualname__", repr(function))
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError(f"cannot decorate the generator function {name}: its body would run after the leadership has ended; use 'with' inside it")
-    in_class = "." in name and not name.endswith(f"<locals>.{name.rpartition('.')[2]}")
-    if in_class and next(iter(inspect.signature(function).parameters), "") in ("self", "cls"):
-        raise TypeError(f"cannot decorate the method {name}: the leadership is the first argument, in place of self; use 'with' inside the method")
+    signature = _signature_of(function)
+    if not signature:
+        return 0
+    parameters = list(signature.parameters.values())
+    place = 1 if parameters and parameters[0].name in ("self", "cls") else 0
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    takes_any = any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters)
+    if not takes_any and (len(parameters) <= place or parameters[place].kind not in positional):
+        where = f"after {parameters[0].name}" if place else "in the first place"
+        raise TypeError(f"cannot decorate {name}: it needs a parameter for the leadership {where}")
+    return place
+
+
+def _signature_for_callers(function: Callable[..., Any], place: int) -> inspect.Signature | None:
+    """The signature without the parameter that the decorator fills in."""
+    signature = _signature_of(function)
+    if not signature:
+        return None
+    parameters = list(signature.parameters.values())
+    if len(parameters) > place and parameters[place].kind is not inspect.Parameter.VAR_POSITIONAL:
+        del parameters[place]
+    return signature.replace(parameters=parameters)
 
 
 class Leader:
@@ -314,6 +346,9 @@ class Leader:
 
         @bellwether.Leader("sqlite:/var/lib/app/elections.db", "nightly")
         def report(lead): ...
+
+    A method receives it after self: def report(self, lead). Write @classmethod or @staticmethod
+    above the decorator.
 
     timeout: maximum time to wait for the election in seconds (0: only if it is free; default: forever)
     id: our id, unique among all candidates (default: host, process and a random number)
@@ -444,17 +479,25 @@ class Leader:
         copy.__dict__.update(self.__dict__, _lead=None, _task=None, _cancelled=False)
         return copy
 
-    def __call__(self, function: Callable[Concatenate[Leadership, P], R]) -> Callable[P, R]:
-        _check_decorated(function)
+    @overload
+    def __call__(self, function: Callable[Concatenate[Leadership, P], R]) -> Callable[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[S, Leadership, P], R]) -> Callable[Concatenate[S, P], R]: ...
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        place = _place_of_leadership(function)
 
         @functools.wraps(function)
-        def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        def run(*args: Any, **kwargs: Any) -> Any:
             with self._copy() as lead:
-                return function(lead, *args, **kwargs)
+                return function(*args[:place], lead, *args[place:], **kwargs)
 
         @functools.wraps(function)
-        async def run_async(*args: P.args, **kwargs: P.kwargs) -> Any:
+        async def run_async(*args: Any, **kwargs: Any) -> Any:
             async with self._copy() as lead:
-                return await cast(Any, function(lead, *args, **kwargs))
+                return await function(*args[:place], lead, *args[place:], **kwargs)
 
-        return cast(Callable[P, R], run_async if inspect.iscoroutinefunction(function) else run)
+        decorated = run_async if inspect.iscoroutinefunction(function) else run
+        decorated.__signature__ = _signature_for_callers(function, place)  # type: ignore[attr-defined]
+        return decorated

@@ -6,6 +6,7 @@
 Verdicts depend on states, tokens and messages; times only end a test that hangs."""
 import asyncio
 import contextlib
+import inspect
 import logging
 import os
 import re
@@ -326,6 +327,65 @@ def decorator_runs_functions_as_leader(place):
 
 
 @test
+def decorator_passes_the_leadership_to_a_method_after_self(place):
+    leader = place.leader()
+
+    class Job:
+        name = "class"
+
+        def __init__(self, name):
+            self.name = name
+
+        @leader
+        def plain(self, lead, a, *, b=0):
+            """what it does"""
+            return self.name, lead.is_leader, a, b
+
+        @leader
+        async def coroutine(self, lead, a):
+            return self.name, lead.is_leader, a
+
+        @classmethod
+        @leader
+        def of_class(cls, lead, a):
+            return cls.name, lead.is_leader, a
+
+        @staticmethod
+        @leader
+        def static(lead, a):
+            return lead.is_leader, a
+
+        @leader
+        def any_arguments(self, *arguments):
+            return self.name, arguments[0].is_leader, arguments[1:]
+
+    job = Job("job")
+    assert job.plain(1, b=2) == Job.plain(job, 1, b=2) == ("job", True, 1, 2)
+    assert asyncio.run(job.coroutine(3)) == ("job", True, 3)
+    assert job.of_class(4) == Job.of_class(4) == ("class", True, 4)
+    assert job.static(5) == Job.static(5) == (True, 5)
+    assert job.any_arguments(6, 7) == ("job", True, (6, 7))
+
+
+@test
+def decorated_function_keeps_its_name_and_tells_its_callers_parameters(place):
+    @place.leader()
+    def report(lead: bellwether.Leadership, day: int, *, dry: bool = False) -> str:
+        """what it does"""
+
+    class Job:
+        @place.leader()
+        async def run(self, lead, day):
+            """what it does"""
+
+    for function, name, shown in ((report, "report", "(day: int, *, dry: bool = False) -> str"), (Job.run, "run", "(self, day)"), (Job().run, "run", "(day)")):
+        assert (function.__name__, function.__doc__, function.__module__) == (name, "what it does", __name__), function
+        assert str(inspect.signature(function)) == shown, inspect.signature(function)
+    assert Job.run.__qualname__.endswith("<locals>.Job.run")
+    assert inspect.iscoroutinefunction(Job.run) and inspect.iscoroutinefunction(Job().run) and not inspect.iscoroutinefunction(report)
+
+
+@test
 def decorator_refuses_what_would_run_without_leadership(place):
     leader = place.leader()
 
@@ -336,16 +396,30 @@ def decorator_refuses_what_would_run_without_leadership(place):
         yield lead
 
     class Class:
-        def method(self, lead):
+        def method(self):
+            return self
+
+        def method_by_name(self, *, lead):
             return self, lead
 
         @staticmethod
         def function(lead):
             return lead.token
+
+        @classmethod
+        def of_class(cls, lead):
+            return cls, lead
+
+        def bound(this, lead):
+            return this, lead
     for function, words in ((generator, "after the leadership has ended"), (async_generator, "after the leadership has ended"),
-                            (Class.method, "in place of self"), (None, "got NoneType")):
+                            (Class.method, "a parameter for the leadership after self"), (Class.method_by_name, "after self"),
+                            (lambda: None, "a parameter for the leadership in the first place"), (None, "got NoneType"),
+                            (Class.__dict__["function"], "write @staticmethod above"), (Class.__dict__["of_class"], "write @classmethod above")):
         assert words in str(raises(TypeError, lambda function=function: leader(function))), function
     assert leader(Class.function)() == 1
+    job = Class()
+    assert leader(job.bound)()[0] is job
 
 
 @test
@@ -540,14 +614,33 @@ def use() -> str:
         lead.check()
     return job(1)
 
+class Jobs:
+    @bellwether.Leader("s", "e")
+    def job(self, lead: bellwether.Leadership, number: int) -> str:
+        return f"{lead.token} {number}"
+
+    @bellwether.Leader("s", "e")
+    async def later(self, lead: bellwether.Leadership, number: int) -> str:
+        return f"{lead.token} {number}"
+
+    @classmethod
+    @bellwether.Leader("s", "e")
+    def of_class(cls, lead: bellwether.Leadership, number: int) -> int:
+        return number
+
+async def use_methods() -> list[str]:
+    return [Jobs().job(1), Jobs.job(Jobs(), 1), await Jobs().later(number=1), str(Jobs.of_class(1) + 1)]
+
 use().no_method()
 job("a")
+Jobs().job("a")
+Jobs().later(1).no_method()
 ''')
     done = tool("/usr/bin/mypy", "--strict", "--cache-dir", place.path("cache"), PYTHON + "/bellwether", program)
     if not done:
         raise Skip("no mypy")
     wrong = re.findall(r"^(\S+?):(\d+): error", done.stdout, re.M)
-    assert [(os.path.basename(name), line) for name, line in wrong] == [("program.py", "12"), ("program.py", "13")], done.stdout
+    assert [(os.path.basename(name), line) for name, line in wrong] == [("program.py", line) for line in ("29", "30", "31", "32")], done.stdout
 
 
 @test
