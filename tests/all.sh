@@ -158,7 +158,7 @@ if is_wanted sanitize; then
     # Finds leaks, overruns and undefined behaviour: the same tests and storms, but slower, so with fewer seeds.
     if wait "$asan_builds"; then
         UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1 \
-            TEST_SIZE=small meson_phase sanitize "$asan" "$jobs" --no-suite long
+            TEST_SIZE=small meson_phase sanitize "$asan" $((jobs + (jobs + 1) / 2)) --no-suite long
     else
         cat "$out/asan"
         add 0 1 0
