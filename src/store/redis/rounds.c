@@ -62,6 +62,7 @@ void redis_ask_free(struct redis_ask *ask)
     if (ask->next)
         ask->next->previous = ask->previous;
     ask->election->asks--;
+    redis_names_free(ask->names);
     free(ask);
 }
 
@@ -189,7 +190,7 @@ static void end_round_in(struct redis_ask *ask, unsigned ms)
         uv_timer_start(timer, on_stragglers, TICK_MS, TICK_MS);
 }
 
-static void check_round_end(struct redis_ask *ask)
+void redis_ask_check_round(struct redis_ask *ask)
 {
     if (ask->open == 0)
         end_round(ask);
@@ -260,7 +261,7 @@ static void on_vote(struct redis_command *command, const redisReply *reply, bool
     } else {
         note_state(ask, vote, reply);
     }
-    check_round_end(ask);
+    redis_ask_check_round(ask);
 }
 
 int redis_ask_send(struct redis_ask *ask, unsigned node, enum redis_script_name script, bool whole,
@@ -350,7 +351,7 @@ void redis_ask_round(struct redis_ask *ask, const char *op, uint64_t from, uint6
         if (may_vote(ask, i))
             send_vote(ask, i, false);
     }
-    check_round_end(ask);
+    redis_ask_check_round(ask);
 }
 
 /* ---- learning from a round ---- */
@@ -454,7 +455,8 @@ int redis_ask_start(struct bw_store *store, struct bw_job *job)
         redis_watch_start(ask);
         break;
     case BW_STORE_ELECTIONS:
-        break; /* not sent: this store lacks the trait NAMES */
+        redis_names_start(ask);
+        break;
     case BW_STORE_ENTER:
     case BW_STORE_LEAVE:
     case BW_STORE_LIST:

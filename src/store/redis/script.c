@@ -162,9 +162,30 @@ static const char candidates_script[] =
     "if redis.call('PTTL', KEYS[1]) < life then redis.call('PEXPIRE', KEYS[1], life) end\n"
     "return 1\n";
 
+static const char names_script[] =
+    "local page = redis.pcall('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3])\n"
+    "if page.err then return page end\n"
+    "local prefix, found = ARGV[4], {}\n"
+    /* a lock of a foreign client; a key that this user may not read is none */
+    "local function is_lock(key)\n"
+    "  if prefix == '' or string.sub(key, 1, #prefix) ~= prefix then return false end\n"
+    "  local kind, left = redis.pcall('TYPE', key), redis.pcall('PTTL', key)\n"
+    "  return kind.ok == 'string' and type(left) == 'number' and left > 0\n"
+    "end\n"
+    "for _, key in ipairs(page[2]) do\n"
+    "  if string.match(key, '}/bellwether$') or string.match(key, '}/candidates$') or is_lock(key) "
+    "then\n"
+    "    found[#found + 1] = key\n"
+    "  end\n"
+    "end\n"
+    "return {page[1], found}\n";
+
 const char *redis_script_text(enum redis_script_name name)
 {
-    return name == REDIS_SCRIPT_RECORD ? record_script : candidates_script;
+    static const char *const texts[] = {[REDIS_SCRIPT_RECORD] = record_script,
+                                        [REDIS_SCRIPT_CANDIDATES] = candidates_script,
+                                        [REDIS_SCRIPT_NAMES] = names_script};
+    return texts[name];
 }
 
 void redis_script_digest(enum redis_script_name name, char digest[REDIS_DIGEST_SIZE])

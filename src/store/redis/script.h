@@ -6,13 +6,21 @@
  *                     lowest token, releasing candidate, candidate to prefer
  *               Returns REDIS_STATE_PARTS parts: a verdict (done, held, again, read) and the state.
  *   candidates  KEYS: candidates
- *               ARGV: operation, id, lifetime in ms, text, owner */
+ *               ARGV: operation, id, lifetime in ms, text, owner
+ *   names       KEYS: none
+ *               ARGV: cursor, pattern, keys per page, prefix
+ *               Returns the next cursor and the keys of the page that belong to an election. */
 #ifndef BW_STORE_REDIS_SCRIPT_H
 #define BW_STORE_REDIS_SCRIPT_H
 
 #include <stddef.h>
 
-enum redis_script_name { REDIS_SCRIPT_RECORD, REDIS_SCRIPT_CANDIDATES, REDIS_SCRIPTS };
+enum redis_script_name {
+    REDIS_SCRIPT_RECORD,
+    REDIS_SCRIPT_CANDIDATES,
+    REDIS_SCRIPT_NAMES,
+    REDIS_SCRIPTS
+};
 
 #define REDIS_STATE_PARTS 8u
 #define REDIS_DIGEST_SIZE 41u

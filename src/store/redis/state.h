@@ -6,6 +6,7 @@
  *   ops.c       acquire, renew, release, note
  *   watch.c     watches and subscriptions
  *   list.c      candidates
+ *   election_names.c  ELECTIONS
  *
  * One instance (or the master that sentinels name) and several instances (Redlock) run the same
  * code. A request takes a few rounds. A round sends one script to every instance and ends when a
@@ -30,6 +31,7 @@
 
 struct bw_store;
 struct redis_ask;
+struct redis_names;
 
 struct redis_election {
     struct bw_store *store;
@@ -95,6 +97,7 @@ struct redis_ask {
     unsigned done, held, again, unsent, lost; /* votes of the last round */
     char lock[REDIS_LOCK_MAX + 1];
     struct bw_store_record record; /* the record to write */
+    struct redis_names *names;     /* ELECTIONS; otherwise NULL */
     char why[BW_WHY_MAX + 1];
     struct redis_vote vote[REDIS_NODES_MAX];
 };
@@ -159,6 +162,9 @@ void redis_ask_refresh(struct redis_election *election);
  * function returns. */
 void redis_ask_round(struct redis_ask *ask, const char *op, uint64_t from, uint64_t to,
                      void (*then)(struct redis_ask *ask));
+/* Ends the round if every instance has replied or failed. If the others cannot change how it ends,
+ * it ends after REDIS_STRAGGLERS_MS. The ask may be freed before this function returns. */
+void redis_ask_check_round(struct redis_ask *ask);
 /* Calls `then` after `ms`. */
 void redis_ask_pause(struct redis_ask *ask, unsigned ms, void (*then)(struct redis_ask *ask));
 /* Merges the states of the last round. Returns false if no majority replied. */
@@ -201,5 +207,9 @@ void redis_watch_refresh(uv_timer_t *timer);
 void redis_list_start(struct redis_ask *ask);
 void redis_list_free(struct bw_store *store);
 void redis_list_renew(uv_timer_t *timer);
+
+/* election_names.c */
+void redis_names_start(struct redis_ask *ask);
+void redis_names_free(struct redis_names *names);
 
 #endif

@@ -194,10 +194,11 @@ static void redis_close(struct bw_store *store)
 
 /* ---- requests ---- */
 
+/* ELECTIONS has the election "", which no other request can have. */
 static int take_request(struct bw_store *store, const struct bw_store_request *request,
                         bw_time ttl_min_ns)
 {
-    if (bw_store_request_check(request, ttl_min_ns) != 0)
+    if (!bw_store_asks_names(request) && bw_store_request_check(request, ttl_min_ns) != 0)
         return BW_EINVAL;
     struct bw_job *job = bw_jobs_add(&store->jobs, request);
     if (!job)
@@ -250,7 +251,7 @@ static const char whose_clock[] =
 
 static const struct bw_store_ops one = {
     .scheme = "redis",
-    .traits = BW_STORE_TOKEN | BW_STORE_NOTIFIES | BW_STORE_LISTS | BW_STORE_NOTES,
+    .traits = BW_STORE_TOKEN | BW_STORE_NOTIFIES | BW_STORE_LISTS | BW_STORE_NOTES | BW_STORE_NAMES,
     .ttl_min_ns = TTL_MIN_ONE,
     .ttl_unit_ns = BW_MS,
     .summary =
@@ -267,7 +268,7 @@ static const struct bw_store_ops one = {
 
 static const struct bw_store_ops several = {
     .scheme = "redis",
-    .traits = BW_STORE_NOTIFIES | BW_STORE_NOTES,
+    .traits = BW_STORE_NOTIFIES | BW_STORE_NOTES | BW_STORE_NAMES,
     .ttl_min_ns = TTL_MIN_SEVERAL,
     .ttl_unit_ns = BW_MS,
     .summary =

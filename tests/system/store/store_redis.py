@@ -5,12 +5,14 @@ replies.
     store_redis.py BELLWETHER WITNESS CONFORMANCE [--long] [NAME...]"""
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+from urllib.parse import quote
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 import stall  # noqa: E402
@@ -128,6 +130,11 @@ def renewals(server, count):
 def judge_overlap(room):
     """Checks what must hold without tokens."""
     stall.judge_overlaps(room.lines())
+
+
+def quoted(text):
+    """The text within double quotes, as redis-cli reads it."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def say(text):
@@ -458,6 +465,77 @@ def foreign_clients_and_bellwether_exclude_each_other():
                 assert resigns.wait(TIMEOUT_S) == 0
                 room.started(2, TIMEOUT_S)  # the foreign client's lease expired
                 room.judge()
+
+
+@suite.test
+def status_lists_the_elections_below_the_prefix():
+    with Place("redis") as place:
+        server = redis(place).start()
+        prefix = "a[b]*?^-\\\\"  # characters that a pattern of SCAN gives a meaning
+        url = url_of(server, "?prefix=" + quote(prefix))
+        with suite.room(url, ttl="10s", kill_after="1s") as room:
+            assert suite.elections_of(url) == {}
+            names = [f"foreign {i:02}" for i in range(40)]
+            further = [f"other-{i}" for i in range(3000)]  # more than a page
+            lines = [f'SET "{quoted(prefix + name)}" them PX 600000' for name in names] + [f"SET {key} x" for key in further]
+            lines += [f'SET "{quoted(prefix)}data" x', f'RPUSH "{quoted(prefix)}list" x', f'PEXPIRE "{quoted(prefix)}list" 600000',
+                      f'SET "{quoted(prefix)}a/b" x PX 600000',
+                      f'SET "{quoted(prefix)}{"x" * 200}" x PX 600000', f'HSET "{{{quoted(prefix)}}}/candidates" x x',
+                      'SET "ab" x PX 600000', 'HSET "{abe}/bellwether" n 1']  # none of them is an election below the prefix
+            script = subprocess.run([program("redis-cli", "redis-tools"), "-p", str(server.port)], input="\n".join(lines), text=True,
+                                    capture_output=True, timeout=TIMEOUT_S, check=True)
+            assert "ERR" not in script.stdout, script.stdout
+            suite.status_lists_two_elections(url, room)
+            found = suite.elections_of(url)
+            assert sorted(found) == sorted([*names, "led", "left"]), sorted(found)
+            assert found["foreign 07"]["leader"] == "them" and found["foreign 07"]["held"], found["foreign 07"]
+            calls = cli(server.port, "INFO", "commandstats")
+            pages = int(re.search(r"cmdstat_scan:calls=(\d+)", calls)[1])
+            assert pages >= 4 * 3000 // 1000 and "cmdstat_keys:" not in calls, calls
+            # without a prefix, locks of foreign clients look like any other key
+            plain = suite.elections_of(url_of(server))
+            assert sorted(plain) == sorted(["abe", prefix + "led", prefix + "left"]), sorted(plain)
+
+
+@suite.test
+def status_lists_elections_only_with_the_right_to_scan():
+    with Place("redis") as place:
+        users = ["--user", "all", "on", ">x", *RIGHTS.split(), "--user", "some", "on", ">x", *RIGHTS.split(), "-scan"]
+        server = redis(place, more=users).start()
+        secret = place.file("secret", "x\n", 0o600)
+        cli(server.port, "SET", "other", "x", "PX", 600000)
+
+        def url(user):
+            return f"redis://{user}@127.0.0.1:{server.port}?prefix=locks:&password-file={secret}"
+        with suite.room(url("all"), ttl="10s", kill_after="1s") as room:
+            suite.status_lists_two_elections(url("all"), room)
+            begun = time.monotonic()
+            code, out, err = suite.command("status", "--store", url("some"), "--timeout", "1h")
+            assert code == 69 and "add +scan to its ACL rules" in err and "--election NAME" in err and not out, (code, out, err)
+            assert time.monotonic() - begun < TIMEOUT_S, "a retry does not help"
+            assert suite.command("status", "--store", url("some"), "--election", "led")[0] == 0
+
+
+@suite.test
+def redlock_lists_the_elections_of_a_majority():
+    with Place("redis") as place:
+        servers = five(place)
+        url = redlock_url(servers)
+        with suite.room(url, ttl="10s", kill_after="1s") as room:
+            room.election = "left"
+            assert room.candidate("first", command=["true"], options=["--accept-no-token"]).wait() == 0
+            room.election = "led"
+            room.candidate("second", options=["--accept-no-token"])
+            room.started(1, TIMEOUT_S)
+            assert set(suite.elections_of(url)) == {"left", "led"}
+            servers[0].kill()
+            servers[1].pause()
+            found = suite.elections_of(url)
+            assert set(found) == {"left", "led"} and found["led"]["leader"] == "second", found
+            servers[2].kill()
+            code, _, err = suite.command("status", "--store", url, "--timeout", "1s")
+            assert code == 69 and err, (code, err)
+            servers[1].resume()
 
 
 @suite.test

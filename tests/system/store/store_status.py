@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from postgres_lib import Postgres  # noqa: E402
 from run_lib import text_of, wait_for  # noqa: E402
 from serve_lib import Cluster  # noqa: E402
-from store_lib import TIMEOUT_S, Place, Skip, Suite  # noqa: E402
+from store_lib import TIMEOUT_S, Place, Skip, Suite, free_ports  # noqa: E402
 
 suite = Suite()
 
@@ -192,8 +192,10 @@ def observe_without_write_permission_reports_a_release_by_the_guardian():
 
 @suite.test
 def status_says_which_stores_cannot_list_elections():
-    code, out, errors = command("status", "--store", "redis://127.0.0.1:1")
-    assert code == 64 and "store redis keeps no list of them; give --election NAME" in errors, (code, out, errors)
+    with Place("status") as place:
+        url = f"peer:///e?id=1&listen=127.0.0.1:{free_ports()[0]}&expect=1&data={place.dir}"
+        code, out, errors = command("status", "--store", url)
+        assert code == 64 and "store peer keeps no list of them; give --election NAME" in errors, (code, out, errors)
 
 
 @suite.test

@@ -1,5 +1,6 @@
-/* The store kit: URLs, records as JSON, pending requests. */
+/* The store kit: URLs, records as JSON, pending requests, names of elections. */
 #include "store/kit/job.h"
+#include "store/kit/names.h"
 #include "store/kit/record.h"
 #include "store/kit/record_json.h"
 #include "store/kit/url.h"
@@ -215,6 +216,7 @@ struct world {
     unsigned replies, forgotten;
     uint64_t last_id, cancel_next;
     struct bw_store_reply last;
+    struct bw_election_name *first, *end; /* of the names in a reply; NULL: not kept */
     bool closed;
 };
 
@@ -223,6 +225,10 @@ static void on_reply(void *context, const struct bw_store_reply *reply)
     struct world *world = context;
     world->replies++;
     world->last = *reply;
+    if (world->first && reply->count > 0) {
+        *world->first = reply->elections[0];
+        *world->end = reply->elections[reply->count - 1];
+    }
     if (world->cancel_next)
         bw_jobs_cancel(&world->jobs, world->cancel_next);
 }
@@ -397,6 +403,73 @@ static void default_ttl_respects_limits_of_the_store(void **state)
     }
 }
 
+/* ---- names of elections ---- */
+
+/* Answers ELECTIONS with the names and frees them. Returns their number. */
+static uint32_t answer_names(struct bw_names *names, struct bw_election_name *first,
+                             struct bw_election_name *last)
+{
+    struct world world;
+    world_open(&world);
+    world.first = first;
+    world.end = last;
+    bw_names_answer(names, add(&world, 1));
+    bw_names_free(names);
+    uv_run(&world.loop, UV_RUN_DEFAULT);
+    assert_int_equal(world.replies, 1);
+    assert_int_equal(world.last.outcome, BW_OUTCOME_DONE);
+    world_close(&world);
+    return world.last.count;
+}
+
+static void add_name(struct bw_names *names, const char *text)
+{
+    assert_int_equal(bw_names_add(names, text, strlen(text)), 0);
+}
+
+static void repeated_and_invalid_names_are_left_out(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"b", "a", "b", "", "a/b", "a\tb", "a"};
+    char longest[BW_ELECTION_NAME_MAX + 2] = "";
+    struct bw_names names = {.rows = NULL};
+    struct bw_election_name first, last;
+    assert_int_equal(answer_names(&names, &first, &last), 0);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        add_name(&names, texts[i]);
+    assert_int_equal(bw_names_add(&names, "c\0d", 3), 0);
+    memset(longest, 'x', sizeof longest - 1);
+    add_name(&names, longest);
+    longest[BW_ELECTION_NAME_MAX] = '\0';
+    add_name(&names, longest);
+    assert_int_equal(answer_names(&names, &first, &last), 3);
+    assert_string_equal(first.text, "a");
+    assert_string_equal(last.text, longest);
+}
+
+static void names_are_bounded_however_often_they_repeat(void **state)
+{
+    (void)state;
+    struct bw_names names = {.rows = NULL};
+    struct bw_election_name first, last;
+    char text[16];
+    for (unsigned round = 0; round < 5; round++)
+        for (unsigned i = 0; i < BW_STORE_NAMES_MAX - 1; i++) {
+            snprintf(text, sizeof text, "%05u", i);
+            add_name(&names, text);
+        }
+    assert_false(names.full);
+    for (unsigned i = 0; !names.full && i < 3 * BW_STORE_NAMES_MAX; i++) {
+        snprintf(text, sizeof text, "n%05u", i);
+        add_name(&names, text);
+    }
+    assert_true(names.full);
+    assert_int_equal(names.room, 2 * BW_STORE_NAMES_MAX);
+    add_name(&names, "further");
+    assert_int_equal(answer_names(&names, &first, &last), BW_STORE_NAMES_MAX);
+    assert_string_equal(first.text, "00000");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -416,6 +489,8 @@ int main(void)
         cmocka_unit_test(reply_callback_may_cancel_another_job),
         cmocka_unit_test(close_forgets_pending_jobs),
         cmocka_unit_test(job_is_rejected_when_maximum_is_reached),
+        cmocka_unit_test(repeated_and_invalid_names_are_left_out),
+        cmocka_unit_test(names_are_bounded_however_often_they_repeat),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
