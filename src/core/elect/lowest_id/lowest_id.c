@@ -2,7 +2,8 @@
  *
  * - A node that considers all members with lower ids dead takes leadership and sends COORDINATOR to
  *   all others. So members with a slower detector learn of it too. An announcement by L means that
- *   all members below L are gone, until one of them sends a message or is trusted again (`floor`).
+ *   all members below L are dead or abstain, until one of them sends a message that is not stale
+ *   and names no other leader, or is trusted again (`floor`).
  * - A node that considers a member with a lower id alive takes that one as leader at once and waits
  *   for its announcement. If none arrives, it asks (ELECTION), and the leader repeats the
  *   announcement.
@@ -146,12 +147,26 @@ static void on_notice(struct lowest *self, const struct bw_message *msg, struct 
     evaluate(self, out);
 }
 
+/* Whether the sender may lead, now that it is alive. It may abstain if it names another leader, or
+ * if it sent the message before it learned of the newest epoch. If it does not abstain, it leads
+ * when it receives our announcement, and announces itself. */
+static bool may_lead(const struct lowest *self, const struct bw_message *msg)
+{
+    /* Planted bug: every message counts, so a member that resigned takes leadership from its
+     * successor. */
+    if (BW_BUG(lowest_follows_who_resigned))
+        return msg->kind != BW_MSG_NOTICE;
+    bool names_other = msg->kind == BW_MSG_COORDINATOR && msg->bully.leader != msg->from;
+    bool stale = msg->term < self->base.durable.term;
+    return msg->kind != BW_MSG_NOTICE && !names_other && !stale;
+}
+
 static void on_message(struct lowest *self, const struct bw_message *msg, struct bw_actions *out)
 {
     if (!bw_bully_receive(&self->base, msg, out))
         return;
-    bool contacts_us = msg->from < self->floor && msg->kind != BW_MSG_NOTICE;
-    if (contacts_us)
+    bool returns = msg->from < self->floor && may_lead(self, msg);
+    if (returns)
         self->floor = msg->from;
     if (msg->kind == BW_MSG_COORDINATOR)
         on_coordinator(self, msg, out);
@@ -161,7 +176,7 @@ static void on_message(struct lowest *self, const struct bw_message *msg, struct
         on_notice(self, msg, out);
     else if (!bw_bully_outdated(&self->base, msg, out))
         bw_bully_ignore(&self->base, BW_TRACE_IGNORED_STATE, msg, out);
-    if (contacts_us)
+    if (returns)
         evaluate(self, out);
 }
 

@@ -184,7 +184,29 @@ static void hand_over_by_a_lower_member_does_not_bring_it_back(void **state)
     assert_true(status_of(&w).leading);
     lowest(&w, BW_MSG_NOTICE, 1, 9, BW_NODE_NONE);
     assert_true(status_of(&w).leading);
-    lowest(&w, BW_MSG_ALIVE, 1, 1, BW_NODE_NONE); /* any other message does */
+    lowest(&w, BW_MSG_ALIVE, 1, 8, BW_NODE_NONE); /* sent before */
+    assert_true(status_of(&w).leading);
+    lowest(&w, BW_MSG_ALIVE, 1, status_of(&w).term, BW_NODE_NONE);
+    assert_int_equal(status_of(&w).leader, 1);
+    close_world(&w);
+}
+
+/* 1 resigned to us and abstains. If we followed it, no member would lead until 1 is asked, and then
+ * 1 would hand over again. */
+static void successor_keeps_leadership_when_a_resigned_member_sends_messages(void **state)
+{
+    (void)state;
+    struct world w;
+    open_follower(&w);
+    lowest(&w, BW_MSG_NOTICE, 1, 6, BW_NODE_NONE);
+    assert_true(status_of(&w).leading);
+    bw_term term = status_of(&w).term;
+    lowest(&w, BW_MSG_COORDINATOR, 1, 5, 1); /* late: it led in this epoch */
+    assert_true(status_of(&w).leading);
+    assert_int_equal(sent(&w, BW_MSG_COORDINATOR)->bully.leader, 2);
+    lowest(&w, BW_MSG_COORDINATOR, 1, term, 2); /* it answers a late message of ours */
+    assert_true(status_of(&w).leading);
+    lowest(&w, BW_MSG_COORDINATOR, 1, term, 1); /* it leads again */
     assert_int_equal(status_of(&w).leader, 1);
     close_world(&w);
 }
@@ -320,6 +342,7 @@ int main(void)
         cmocka_unit_test(claim_of_a_higher_id_makes_us_lead),
         cmocka_unit_test(notice_counts_unless_it_is_old),
         cmocka_unit_test(hand_over_by_a_lower_member_does_not_bring_it_back),
+        cmocka_unit_test(successor_keeps_leadership_when_a_resigned_member_sends_messages),
         cmocka_unit_test(leader_that_failed_by_command_counts_again_when_it_is_trusted),
         cmocka_unit_test(hint_is_left_to_the_detector),
         cmocka_unit_test(leader_that_leaves_hands_over),
