@@ -12,6 +12,8 @@
 
 #define LASTING "/bellwether"
 #define NOTE    "/note"
+/* Keys per page of a scan. A key has at most 2 KiB, so a page is below BW_HTTP_BODY_MAX. */
+#define PAGE_ITEMS 200
 
 /* ---- reading ---- */
 
@@ -321,6 +323,26 @@ char *bw_dynamodb_put_note(const char *table, const char *election, const struct
                           "N", "1", "ReturnValues", "UPDATED_NEW"));
 }
 
+/* The filter selects what can be read as a lock or a counter. Other items of the table are left
+ * out. */
+char *bw_dynamodb_scan(const char *table, json_t *after)
+{
+    json_t *body = json_pack(
+        "{s:s, s:s, s:s, s:{s:s, s:s}, s:{s:{s:s}, s:{s:s}, s:{s:s}}, s:b, s:i}", "TableName",
+        table, "ProjectionExpression", "#k", "FilterExpression",
+        "(attribute_type(recordVersionNumber, :text) AND attribute_type(ownerName, :text) AND "
+        "attribute_type(leaseDuration, :text) AND NOT contains(#k, :slash)) OR "
+        "(attribute_type(#t, :number) AND contains(#k, :slash))",
+        "ExpressionAttributeNames", "#k", "key", "#t", "token", "ExpressionAttributeValues",
+        ":text", "S", "S", ":number", "S", "N", ":slash", "S", "/", "ConsistentRead", 1, "Limit",
+        PAGE_ITEMS);
+    if (body && after && json_object_set(body, "ExclusiveStartKey", after) != 0) {
+        json_decref(body);
+        return NULL;
+    }
+    return dump(body);
+}
+
 char *bw_dynamodb_create(const char *table)
 {
     return dump(json_pack("{s:s, s:[{s:s, s:s}], s:[{s:s, s:s}], s:s}", "TableName", table,
@@ -346,4 +368,10 @@ void bw_dynamodb_type(const char *body, size_t length, char *out, size_t size)
     const char *hash = type ? strchr(type, '#') : NULL;
     snprintf(out, size, "%s", hash ? hash + 1 : type ? type : "");
     json_decref(json);
+}
+
+size_t bw_dynamodb_name_length(const char *key)
+{
+    size_t length = strlen(key), end = strlen(LASTING);
+    return length > end && strcmp(key + length - end, LASTING) == 0 ? length - end : length;
 }

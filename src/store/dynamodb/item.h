@@ -56,7 +56,12 @@ char *bw_dynamodb_count(const char *table, const char *election);
 char *bw_dynamodb_put_lasting(const char *table, const char *election,
                               const struct bw_store_record *kept);
 char *bw_dynamodb_put_note(const char *table, const char *election, const struct bw_note *note);
+/* A page of the keys of all elections, after the key `after` of the last page; NULL: the first. */
+char *bw_dynamodb_scan(const char *table, json_t *after);
 char *bw_dynamodb_create(const char *table);
+
+/* Length of the election's name in the key of its lock or its counter. */
+size_t bw_dynamodb_name_length(const char *key);
 
 /* Answers: the number of UPDATED_NEW, 0 if there is none; the type of an error, "" if there is
  * none. */

@@ -105,6 +105,7 @@ void bw_dynamodb_free(struct dynamodb_work *work)
     if (work->call)
         bw_http_cancel(bw_dynamodb_store(work)->http, work->call);
     release_unused(work);
+    bw_names_free(&work->names);
     free(work);
 }
 
@@ -387,7 +388,8 @@ void bw_dynamodb_start(struct dynamodb_work *work)
         bw_dynamodb_poll(work);
         break;
     case BW_STORE_ELECTIONS:
-        break; /* not sent: this store lacks the trait NAMES */
+        bw_dynamodb_elections(work);
+        break;
     case BW_STORE_LIST:
         bw_dynamodb_list(work);
         break;

@@ -5,7 +5,7 @@
 #include "core/base/rng.h"
 #include "store/dynamodb/credentials.h"
 #include "store/dynamodb/item.h"
-#include "store/kit/job.h"
+#include "store/kit/names.h"
 
 #define DYNAMODB_TYPE_MAX 127u
 
@@ -27,6 +27,7 @@ struct dynamodb_work {
     struct bw_http_request *call;
     void (*then)(struct dynamodb_work *work); /* called after a read */
     struct dynamodb_seen seen;
+    struct bw_names names;          /* ELECTIONS */
     char rvn[DYNAMODB_RVN_MAX + 1]; /* version that our next write gives the lock */
     bool locked; /* the lock may be ours but has no token yet: release it on failure */
     bool begun;
@@ -45,6 +46,9 @@ void bw_dynamodb_free(struct dynamodb_work *work);
 /* WATCH: polls once more. */
 void bw_dynamodb_poll(struct dynamodb_work *work);
 
+/* ELECTIONS, in election_names.c. */
+void bw_dynamodb_elections(struct dynamodb_work *work);
+
 /* Sends a call of the job and frees `body`. If it cannot be sent, answers the job and returns
  * false. */
 bool bw_dynamodb_ask(struct dynamodb_work *work, const char *action, char *body,
@@ -59,6 +63,7 @@ struct bw_store *bw_dynamodb_store(const struct dynamodb_work *work);
 /* These answer the job and free the work. */
 void bw_dynamodb_done(struct dynamodb_work *work);
 void bw_dynamodb_list(struct dynamodb_work *work);
+void bw_dynamodb_answer_names(struct dynamodb_work *work);
 void bw_dynamodb_refuse(struct dynamodb_work *work, int error, const char *why);
 /* Fails the job with a call's answer; `writes`: the call was a write. */
 void bw_dynamodb_fail(struct dynamodb_work *work, const struct bw_http_answer *answer, bool writes);

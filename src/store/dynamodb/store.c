@@ -52,6 +52,14 @@ void bw_dynamodb_list(struct dynamodb_work *work)
     bw_job_list(take_job(work), NULL, 0);
 }
 
+void bw_dynamodb_answer_names(struct dynamodb_work *work)
+{
+    struct bw_names names = work->names;
+    work->names = (struct bw_names){.rows = NULL};
+    bw_names_answer(&names, take_job(work));
+    bw_names_free(&names);
+}
+
 void bw_dynamodb_refuse(struct dynamodb_work *work, int error, const char *why)
 {
     struct bw_store_record record = work->seen.shown;
@@ -205,7 +213,7 @@ void bw_dynamodb_set_time(struct dynamodb_work *work, bw_time within_ns)
 
 static int ask_store(struct bw_store *store, const struct bw_store_request *request)
 {
-    if (bw_store_request_check(request, TTL_MIN) != 0)
+    if (!bw_store_asks_names(request) && bw_store_request_check(request, TTL_MIN) != 0)
         return BW_EINVAL;
     struct dynamodb_work *work = calloc(1, sizeof *work);
     struct bw_job *job = work ? bw_jobs_add(&store->jobs, request) : NULL;
@@ -350,7 +358,7 @@ static char *schema(const char *url, char *why)
 
 static const struct bw_store_ops ops = {
     .scheme = "dynamodb",
-    .traits = BW_STORE_TOKEN | BW_STORE_OBSERVED | BW_STORE_NOTES,
+    .traits = BW_STORE_TOKEN | BW_STORE_OBSERVED | BW_STORE_NOTES | BW_STORE_NAMES,
     .ttl_min_ns = TTL_MIN,
     .ttl_unit_ns = BW_MS,
     .summary = "one holder per item by conditional writes; waiting candidates poll, and take over "

@@ -340,29 +340,30 @@ class Suite:
             assert first.events("step-down")[0]["reason"] == "transferred", first.events("step-down")
             room.judge()
 
-    def elections_of(self, url, *words):
+    def elections_of(self, url, *words, env=None):
         """What `status` lists, by the name of the election."""
-        code, out, err = self.command("status", "--store", url, "--json", "--timeout", "30s", *words)
+        code, out, err = self.command("status", "--store", url, "--json", "--timeout", "30s", *words, env=env)
         assert code == 0, (code, out, err)
         return {found["election"]: found for found in json.loads(out)}
 
     def status_lists_two_elections(self, url, room, candidates=True):
         """Two elections: one is led, the other was left. `candidates`: the store lists them too."""
-        before, begun = set(self.elections_of(url)), time.monotonic()
+        env, begun = room.env, time.monotonic()
+        before = set(self.elections_of(url, env=env))
         room.election = "left"
         assert room.candidate("first", command=["true"]).wait() == 0
         room.election = "led"
         room.candidate("second")
         room.started(1)
         history = ["--history-dir", os.path.join(room.dir, "history")]
-        wait_for(lambda: self.elections_of(url, *history)["led"]["age_ms"] is not None)  # the history is written in the background
-        found = self.elections_of(url, *history)
+        wait_for(lambda: self.elections_of(url, *history, env=env)["led"]["age_ms"] is not None)  # the history is written in the background
+        found = self.elections_of(url, *history, env=env)
         assert set(found) - before == {"left", "led"}, found
         led, left = found["led"], found["left"]
         assert led["leader"] == "second" and led["token"] > 0 and not left["held"], found
         assert 0 <= led["age_ms"] <= 1000 * (time.monotonic() - begun) and not led["age_is_minimum"] and left["age_ms"] is None, found
         assert [c["id"] for c in led.get("candidates", [])] == (["second"] if candidates else []), led
-        code, out, _ = self.command("status", "--store", url, *history)
+        code, out, _ = self.command("status", "--store", url, *history, env=env)
         rows = {line.split()[0]: line.split() for line in out.splitlines()}
         assert code == 0 and rows["led"][1] == "second" and rows["left"][1] == "none", out
         assert rows["led"][4] == ("1" if candidates else "-") and rows["left"][5] == "-" and re.match(r"\d", rows["led"][5]), out

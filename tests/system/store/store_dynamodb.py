@@ -314,6 +314,54 @@ def a_lock_client_follows_a_killed_holder():
             meeting.judge()
 
 
+# ---- the list of elections ----
+
+@suite.test
+def status_lists_the_elections_of_the_table():
+    with Place("dynamodb") as place:
+        port = ready(place).port
+        proxy = place.proxy(port)
+        pages = []
+
+        def count(data):
+            if b"ScannedCount" in data:
+                pages.append(b"LastEvaluatedKey" in data)
+            return data
+        proxy.replace(count)
+        with room(url(proxy.port)) as meeting:
+            assert suite.elections_of(meeting.store, env=KEYS) == {}
+            suite.status_lists_two_elections(meeting.store, meeting, candidates=False)
+            client = aws.LockClient(port, TABLE, "theirs", "lock-client")
+            assert client.try_acquire()
+            aws.call(port, "DeleteItem", {"TableName": TABLE, "Key": {"key": {"S": "left"}}})  # as a lock client does that releases it
+            # items that are no locks, and locks whose names no election can have
+            lock = {"ownerName": {"S": "x"}, "leaseDuration": {"S": "1000"}, "recordVersionNumber": {"S": "1"}}
+            items = [{"key": {"S": "counter"}, "token": {"N": "7"}}, {"key": {"S": "owner"}, **lock, "ownerName": {"N": "1"}},
+                     {"key": {"S": "bare/bellwether"}}, {"key": {"S": "a/b"}, **lock}, {"key": {"S": "a/b/bellwether"}, "token": {"N": "7"}},
+                     {"key": {"S": "x" * 200}, **lock}]
+            items += [{"key": {"S": f"data {number:03}"}, "text": {"S": "x" * 100}} for number in range(600)]
+            for first in range(0, len(items), 25):
+                requests = [{"PutRequest": {"Item": item}} for item in items[first:first + 25]]
+                assert not aws.call(port, "BatchWriteItem", {"RequestItems": {TABLE: requests}}).get("UnprocessedItems")
+            pages.clear()
+            found = suite.elections_of(meeting.store, env=KEYS)
+            assert sorted(found) == ["led", "left", "theirs"], sorted(found)
+            assert found["theirs"]["leader"] == "lock-client" and found["led"]["leader"] == "second", found
+            assert pages.count(True) >= 2 and pages[-1] is False, pages
+            meeting.judge()
+
+
+@suite.test
+def status_names_the_right_that_a_list_needs():
+    with Place("dynamodb") as place:
+        proxy = place.proxy(ready(place).port)
+        text = json.dumps({"__type": "com.amazon.coral.service#AccessDeniedException", "Message": "not authorized to perform: dynamodb:Scan"})
+        proxy.replace(lambda _: f"HTTP/1.1 400 Bad Request\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode())
+        # the timeout is longer than the test's own, so an answer means that the command did not try again
+        code, out, err = suite.command("status", "--store", url(proxy.port), "--timeout", "1h", env=KEYS)
+        assert code == 69 and "allow dynamodb:Scan on the table, or give --election NAME" in err and not out, (code, out, err)
+
+
 # ---- tables, credentials, signatures ----
 
 @suite.test
