@@ -249,21 +249,24 @@ void bw_asker_client_reply(struct bw_asker_client *asked, const struct bw_store_
 static void expire(struct bw_asker_client *asked, struct asker_pending *pending)
 {
     struct bw_store_reply *late = &asked->asker->late;
-    bool sent = !pending->refused && asked->held.id != pending->id;
+    bool held = asked->held.id == pending->id, sent = !pending->refused && !held;
     memset(late, 0, sizeof *late);
     late->id = pending->id;
     late->op = pending->op;
     late->outcome = sent ? BW_OUTCOME_UNKNOWN : BW_OUTCOME_UNAVAILABLE;
     late->error = BW_EIO;
     snprintf(late->why, sizeof late->why, "%s",
-             sent ? "no answer in time" : "the store does not accept requests");
-    if (asked->held.id == pending->id)
+             held   ? "the request was held back"
+             : sent ? "no answer in time"
+                    : "the store does not accept requests");
+    if (held)
         asked->held.id = 0;
     if (sent)
         asked->asker->ops->cancel(asked->asker->store, pending->id);
     pending->id = 0;
-    /* a WATCH that times out without a change is not a failure */
-    bool silence = late->op == BW_STORE_WATCH && sent;
+    /* A WATCH that times out without a change is not a failure. A request that was held back never
+     * reached the store. */
+    bool silence = held || (late->op == BW_STORE_WATCH && sent);
     if (!silence && !asked->hooks.display)
         bw_asker_replied(asked->asker, late);
     answer(asked, late);

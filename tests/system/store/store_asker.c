@@ -303,6 +303,16 @@ static void held_back_request_is_sent_when_released(void **state)
     assert_int_equal(asking.elected, 1);
 }
 
+static void store_is_not_away_when_a_held_back_request_expires(void **state)
+{
+    (void)state;
+    struct asking asking = {.holds_back = true};
+    ask(&asking, BW_STORE_ACQUIRE, 1);
+    run_until(&asking.answers, 1);
+    assert_int_equal(asking.outcome, BW_OUTCOME_UNAVAILABLE);
+    assert_int_equal(went_away, 0);
+}
+
 static void five_hundred_electors_share_a_store_and_a_timer(void **state)
 {
     (void)state;
@@ -329,6 +339,7 @@ int main(void)
         in_scratch(replies_that_are_only_displayed_do_not_decide_whether_the_store_is_away),
         in_scratch(elector_steps_down_when_store_is_unreachable),
         in_scratch(held_back_request_is_sent_when_released),
+        in_scratch(store_is_not_away_when_a_held_back_request_expires),
         in_scratch(five_hundred_electors_share_a_store_and_a_timer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
