@@ -1,6 +1,11 @@
-/* The guardian as seen from the supervisor. The guardian acknowledges every ARM; if it does not
- * (for example because it is stopped), the supervisor kills it. After the guardian's death, the
- * supervisor kills the work until it is confirmed dead, steps down, and starts a new guardian.
+/* The guardian as seen from the supervisor. The guardian acknowledges every ARM, and reports READY
+ * at its start and after every DISMISS. If it does not (for example because it is stopped), the
+ * supervisor kills it. After the guardian's death, the supervisor kills the work until it is
+ * confirmed dead, steps down, and starts a new guardian.
+ *
+ * The elector renews, and so sends an ARM, until the work is confirmed dead. If the store does not
+ * answer, there are no renewals. Then the supervisor itself kills the work soon after the deadline,
+ * and sends an ARM to learn whether the guardian still responds.
  *
  * With subreaper containment, the confirmation is that this process has no children left. Hooks and
  * health checks are children, too, so it waits for them; their time limits are at most a TTL. A
@@ -25,6 +30,7 @@
 #define KILL_PAUSE_NS  (20 * BW_MS)
 #define CHECK_PAUSE_NS BW_MS
 #define ACK_LEAST_NS   (100 * BW_MS)
+#define READY_LEAST_NS (5 * BW_SEC) /* a slow guardian costs less than one that is replaced */
 #define EXIT_UNPROVED  71
 
 /* A message can be lost: sendmsg fails if memory is short, or if the guardian does not read. What
@@ -74,6 +80,13 @@ void bw_supervisor_death_notices_changed(struct supervisor *s)
         send_death_notices(s);
 }
 
+static void expect_ack(struct supervisor *s)
+{
+    bw_time timeout = bw_time_max(s->config->terms.ttl_ns / 6, ACK_LEAST_NS);
+    if (s->ack_due == BW_TIME_NEVER)
+        s->ack_due = bw_time_add(bw_clock_boot(), timeout);
+}
+
 void bw_supervisor_arm(struct supervisor *s)
 {
     const struct bw_store_ops *ops = bw_asker_store_ops(s->asker);
@@ -81,9 +94,24 @@ void bw_supervisor_arm(struct supervisor *s)
     int held = ops->hold ? ops->hold(bw_asker_store(s->asker), s->config->election, arm.proof) : -1;
     bw_supervisor_send(s, arm, held);
     send_death_notices(s);
-    bw_time timeout = bw_time_max(s->config->terms.ttl_ns / 6, ACK_LEAST_NS);
-    if (s->ack_due == BW_TIME_NEVER)
-        s->ack_due = bw_time_add(bw_clock_boot(), timeout);
+    expect_ack(s);
+}
+
+/* The deadline has passed, so the ARM does not give the work more time. */
+static void probe_guardian(struct supervisor *s)
+{
+    if (s->ack_due != BW_TIME_NEVER)
+        return;
+    bw_supervisor_send(
+        s, (struct bw_wire){.kind = BW_WIRE_ARM, .token = s->token, .at = s->schedule.kill}, -1);
+    expect_ack(s);
+}
+
+void bw_supervisor_guardian_prepares(struct supervisor *s)
+{
+    s->guardian = GUARDIAN_STARTING;
+    s->ready_due =
+        bw_time_add(bw_clock_boot(), bw_time_max(s->config->terms.ttl_ns, READY_LEAST_NS));
 }
 
 /* ---- messages ---- */
@@ -122,6 +150,7 @@ static void on_ready(struct supervisor *s, const char *name)
     snprintf(s->containment, sizeof s->containment, "%s", name);
     s->contain_known = bw_contain_find(&s->contain, name) == BW_CONTAIN_HERE;
     s->guardian = GUARDIAN_READY;
+    s->ready_due = BW_TIME_NEVER;
     log_containment(s);
     if (!s->started) {
         bw_supervisor_begin(s);
@@ -166,6 +195,7 @@ static void on_stuck(struct supervisor *s, const char *text)
 static void on_failed(struct supervisor *s, const char *why)
 {
     bool chosen = s->config->containment != BW_CONTAIN_AUTO;
+    s->ready_due = BW_TIME_NEVER;
     bw_log_event(&s->log, BW_LOG_ERROR, "no-containment", NULL, "cannot contain the work: %s%s",
                  why, chosen ? "; use --containment auto" : "");
     if (!s->started)
@@ -234,8 +264,8 @@ int bw_supervisor_guardian_start(struct supervisor *s)
         s->socket_fd = -1;
         return BW_ENOMEM;
     }
-    s->guardian = GUARDIAN_STARTING;
     s->ack_due = BW_TIME_NEVER;
+    bw_supervisor_guardian_prepares(s);
     return 0;
 }
 
@@ -269,7 +299,7 @@ static void on_socket_closed(uv_handle_t *handle)
 void bw_supervisor_guardian_dead(struct supervisor *s)
 {
     s->guardian_pid = 0;
-    s->ack_due = BW_TIME_NEVER;
+    s->ack_due = s->ready_due = BW_TIME_NEVER;
     uv_poll_stop(&s->socket);
     uv_close((uv_handle_t *)&s->socket, on_socket_closed);
     if (s->stopped)
@@ -348,20 +378,21 @@ void bw_supervisor_guardian_tick(struct supervisor *s, bw_time now)
     } else if (now >= s->own_kill_at && s->token != BW_TOKEN_NONE && s->contain_known) {
         bw_contain_kill(&s->contain); /* the guardian has not killed the work in time */
         s->own_kill_at = now + KILL_PAUSE_NS;
+        probe_guardian(s);
     }
     if (s->guardian == GUARDIAN_ABSENT && now >= s->restart_at && s->socket_fd < 0 && !s->stopped)
         start_again(s);
-    if (now >= s->ack_due && s->guardian_pid > 0) {
+    if (now >= bw_time_min(s->ack_due, s->ready_due) && s->guardian_pid > 0) {
         bw_log_event(&s->log, BW_LOG_ERROR, "guardian-unresponsive", NULL,
                      "the guardian does not respond (stopped?); killing and replacing it");
-        s->ack_due = BW_TIME_NEVER;
+        s->ack_due = s->ready_due = BW_TIME_NEVER;
         kill(s->guardian_pid, SIGKILL);
     }
 }
 
 bw_time bw_supervisor_guardian_deadline(const struct supervisor *s)
 {
-    bw_time next = s->ack_due;
+    bw_time next = bw_time_min(s->ack_due, s->ready_due);
     bool strikes = s->guardian == GUARDIAN_LOST || s->token != BW_TOKEN_NONE;
     if (strikes)
         next = bw_time_min(next, s->own_kill_at);

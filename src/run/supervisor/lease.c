@@ -193,7 +193,7 @@ static void on_released(struct supervisor *s, const struct bw_lease_action *acti
             s, (struct bw_wire){.kind = BW_WIRE_DISMISS, .token = s->armed_token});
         s->armed_token = BW_TOKEN_NONE;
         if (s->guardian == GUARDIAN_READY)
-            s->guardian = GUARDIAN_STARTING; /* the next work gets another containment */
+            bw_supervisor_guardian_prepares(s); /* the next work gets another containment */
     }
     bw_supervisor_dashboard_released(s);
     log_released(s, action);

@@ -65,7 +65,8 @@ struct supervisor {
     enum guardian_state guardian;
     pid_t guardian_pid;
     bw_time restart_at, restart_pause_ns;
-    bw_time ack_due; /* an ARM is unacknowledged; kill the guardian at this time */
+    bw_time ack_due;   /* an ARM is unacknowledged; kill the guardian at this time */
+    bw_time ready_due; /* STARTING: kill the guardian if it is not READY at this time */
     /* after the death of the guardian: since when no process of the work was found */
     bw_time unproved_since;
     char containment[BW_CONTAINMENT_MAX + 1], acquired_as[BW_CONTAINMENT_MAX + 1];
@@ -228,6 +229,8 @@ void bw_supervisor_send_or_part(struct supervisor *s, struct bw_wire wire);
 void bw_supervisor_arm(struct supervisor *s);
 /* The death notices have changed: sends the new ones to the guardian. */
 void bw_supervisor_death_notices_changed(struct supervisor *s);
+/* The guardian is about to create a containment: waits for READY, but not without a limit. */
+void bw_supervisor_guardian_prepares(struct supervisor *s);
 void bw_supervisor_guardian_dead(struct supervisor *s);
 /* Children were reaped, so orphans of the work may now be children of this process. */
 void bw_supervisor_guardian_orphans(struct supervisor *s);

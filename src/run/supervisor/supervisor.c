@@ -295,8 +295,8 @@ int bw_run(const struct bw_run_config *config)
     bw_run_fill_streams();
     s->config = config;
     s->timer_fd = s->signal_fd = s->socket_fd = s->notify_fd = s->fence_fd = -1;
-    s->armed_at = s->own_kill_at = s->restart_at = s->ack_due = s->close_at = s->open_at =
-        BW_TIME_NEVER;
+    s->armed_at = s->own_kill_at = s->restart_at = s->ack_due = s->ready_due = s->close_at =
+        s->open_at = BW_TIME_NEVER;
     s->restart_pause_ns = 50 * BW_MS;
     s->give_up_at = bw_time_add(bw_clock_boot(), config->wait_ns);
     bw_log_init(&s->log, config->log, STDERR_FILENO, config->election, config->id);

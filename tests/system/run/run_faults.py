@@ -561,6 +561,11 @@ def lose(knob, kind):
     os.rename(knob + ".new", knob)
 
 
+def resign(room):
+    subprocess.run([room.bellwether, "resign", "--store", room.store, "--election", room.election], check=True, timeout=HANG_S,
+                   stdout=subprocess.DEVNULL)
+
+
 def judge_lost(a, knob):
     assert not os.path.exists(knob), "the message was not lost"
     event = a.said("guardian-unresponsive")
@@ -589,11 +594,52 @@ def guardian_is_replaced_when_the_end_of_a_leadership_cannot_be_sent(room):
     a = room.candidate("a", options=["-E", "0"], env={"SHIM_LOSE": knob}, shim=room.shim)
     room.started(1)
     lose(knob, "DISMISS")
-    subprocess.run([room.bellwether, "resign", "--store", room.store, "--election", room.election], check=True, timeout=HANG_S,
-                   stdout=subprocess.DEVNULL)
+    resign(room)
     room.started(2)
     judge_lost(a, knob)
     assert a.leads()
+
+
+def stopped_when_it_gets(room, kind):
+    """Runs a leader that resigns, and stops its guardian when it receives this message. Returns the leader."""
+    need_shim(room)
+    knob = os.path.join(room.dir, "stop")
+    a = room.candidate("a", options=["-E", "0"], env={"SHIM_STOP": knob}, shim=room.shim)
+    room.started(1)
+    lose(knob, kind)
+    resign(room)
+    wait_for(lambda: not os.path.exists(knob))
+    return a
+
+
+def judge_replaced(room, a):
+    assert "does not respond" in a.said("guardian-unresponsive")["message"]
+    a.said("guardian-died")
+    room.started(2)
+    assert a.leads()
+
+
+@test
+def guardian_is_replaced_when_it_is_stopped_at_the_end_of_a_leadership(room):
+    judge_replaced(room, stopped_when_it_gets(room, "DISMISS"))
+
+
+@test
+def guardian_is_replaced_when_it_is_stopped_while_the_work_must_end(room):
+    judge_replaced(room, stopped_when_it_gets(room, "STOP"))
+
+
+@test_each_containment
+def guardian_is_replaced_when_it_is_stopped_while_the_store_is_unreachable(room):
+    need_shim(room)
+    knob = os.path.join(room.dir, "stop")
+    a = room.candidate("a", env={"SHIM_STOP": knob}, shim=room.shim)
+    room.started(1)
+    lose(knob, "STOP")
+    with locked(room.db):
+        wait_for(lambda: not os.path.exists(knob))
+        a.said("confirmed-dead")  # without a renewal
+    judge_replaced(room, a)
 
 
 STOPPED_TTL_S = 6

@@ -1,4 +1,5 @@
-/* A clock that jumps, a disk that stalls, and a message that is lost, for `bellwether run`.
+/* A clock that jumps, a disk that stalls, a message that is lost, and a guardian that is stopped
+ * when a message arrives, for `bellwether run`.
  *
  * Adds the seconds in a file to CLOCK_REALTIME (file named by SHIM_REALTIME) or CLOCK_BOOTTIME
  * (SHIM_BOOTTIME). Kernel timers do not move: only readers of the clock see the jump, as after a
@@ -8,11 +9,15 @@
  * to that file.
  *
  * The file named by SHIM_LOSE contains START or DISMISS: the supervisor cannot send the next
- * message of this kind to its guardian (ENOBUFS). Then the file is removed. */
+ * message of this kind to its guardian (ENOBUFS). Then the file is removed.
+ *
+ * The file named by SHIM_STOP contains START, STOP or DISMISS: the guardian that receives the next
+ * message of this kind removes the file and gets SIGSTOP before it can handle the message. */
 #include "run/guardian/guardian_message.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -63,30 +68,52 @@ ssize_t pwrite64(int fd, const void *data, size_t size, off64_t at)
     return (ssize_t)syscall(SYS_pwrite64, fd, data, size, at);
 }
 
-static uint32_t kind_to_lose(const char *path)
+/* The kind of message that the file at `path` names; 0: none. */
+static uint32_t kind_in(const char *path)
 {
+    static const struct {
+        const char *name;
+        uint32_t kind;
+    } kinds[] = {{"START", BW_WIRE_START}, {"STOP", BW_WIRE_STOP}, {"DISMISS", BW_WIRE_DISMISS}};
     char name[16] = "";
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd < 0)
         return 0;
     ssize_t got = read(fd, name, sizeof name - 1);
     close(fd);
-    if (got > 0 && strcmp(name, "START") == 0)
-        return BW_WIRE_START;
-    return got > 0 && strcmp(name, "DISMISS") == 0 ? BW_WIRE_DISMISS : 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (got > 0 && strcmp(name, kinds[i].name) == 0)
+            return kinds[i].kind;
+    return 0;
+}
+
+static bool carries(const struct msghdr *message, const char *path)
+{
+    const struct iovec *part = message->msg_iov;
+    const struct bw_wire *wire = part->iov_base;
+    return path && part->iov_len == sizeof *wire && wire->kind == kind_in(path);
 }
 
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     const char *path = getenv("SHIM_LOSE");
-    const struct iovec *part = message->msg_iov;
-    const struct bw_wire *wire = part->iov_base;
-    if (path && part->iov_len == sizeof *wire && wire->kind == kind_to_lose(path)) {
+    if (carries(message, path)) {
         unlink(path);
         errno = ENOBUFS;
         return -1;
     }
     return syscall(SYS_sendmsg, fd, message, flags);
+}
+
+ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+    const char *path = getenv("SHIM_STOP");
+    ssize_t got = syscall(SYS_recvmsg, fd, message, flags);
+    if (got == (ssize_t)sizeof(struct bw_wire) && carries(message, path)) {
+        unlink(path);
+        kill(getpid(), SIGSTOP);
+    }
+    return got;
 }
 
 time_t time(time_t *out)
