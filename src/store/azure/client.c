@@ -15,6 +15,15 @@
 #define FIELDS_MAX  12u
 #define HEADERS_MAX (AZURE_META_MAX + 8192u)
 
+#define PARAMETERS_MAX 8u
+#define URL_MAX        (AZURE_SECRET_MAX + 3 * (AZURE_NAME_MAX + AZURE_MARKER_MAX) + 1024u)
+#define TEXT_MAX       (HEADERS_MAX + AZURE_MARKER_MAX + 2048u) /* of the string to sign */
+
+/* Of the URL's query, sorted by name as the signature requires. */
+struct parameter {
+    const char *name, *value;
+};
+
 struct draft {
     char bytes[HEADERS_MAX];
     size_t used;
@@ -54,6 +63,25 @@ static void add_fields(struct draft *draft, const struct azure_call *call)
     add(draft, "x-ms-version", VERSION);
 }
 
+/* Returns the number of parameters. `delimiter` leaves out what another program keeps below
+ * directories. */
+static size_t parameters_of(const struct azure_call *call, struct parameter out[PARAMETERS_MAX])
+{
+    const struct parameter list[] = {{"comp", "list"},
+                                     {"delimiter", "/"},
+                                     {"include", "metadata"},
+                                     {"marker", call->list_after},
+                                     {"maxresults", AZURE_PAGE_BLOBS},
+                                     {"restype", "container"}};
+    size_t count = 0;
+    if (call->query_name)
+        out[count++] = (struct parameter){call->query_name, call->query_value};
+    for (size_t i = 0; call->list_after && i < sizeof list / sizeof list[0]; i++)
+        if (list[i].value[0])
+            out[count++] = list[i];
+    return count;
+}
+
 /* Writes the string to sign; false if it does not fit. `path` is the URL's path. */
 static bool canonical(const struct azure_settings *s, const struct azure_call *call,
                       const struct draft *draft, const char *path, char *out, size_t size)
@@ -68,9 +96,12 @@ static bool canonical(const struct azure_settings *s, const struct azure_call *c
     }
     if (used < 0 || (size_t)used >= size)
         return false;
-    used += snprintf(out + used, size - (size_t)used, "/%s%s%s%s%s%s", s->account, path,
-                     call->query_name ? "\n" : "", call->query_name ? call->query_name : "",
-                     call->query_name ? ":" : "", call->query_name ? call->query_value : "");
+    struct parameter parameters[PARAMETERS_MAX];
+    size_t count = parameters_of(call, parameters);
+    used += snprintf(out + used, size - (size_t)used, "/%s%s", s->account, path);
+    for (size_t i = 0; i < count && (size_t)used < size; i++)
+        used += snprintf(out + used, size - (size_t)used, "\n%s:%s", parameters[i].name,
+                         parameters[i].value);
     return (size_t)used < size;
 }
 
@@ -79,8 +110,8 @@ static bool sign(const struct azure_settings *s, const struct azure_call *call, 
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned length = 0;
-    char encoded[2 * EVP_MAX_MD_SIZE], *text = malloc(HEADERS_MAX + 2048);
-    bool good = text && canonical(s, call, draft, path, text, HEADERS_MAX + 2048) &&
+    char encoded[2 * EVP_MAX_MD_SIZE], *text = malloc(TEXT_MAX);
+    bool good = text && canonical(s, call, draft, path, text, TEXT_MAX) &&
                 HMAC(EVP_sha256(), s->key, (int)s->key_length, (const unsigned char *)text,
                      strlen(text), digest, &length);
     free(text);
@@ -116,12 +147,20 @@ static bool make_url(const struct azure_settings *s, const struct azure_call *ca
     char name[3 * AZURE_NAME_MAX + 4] = "";
     if (call->blob && !bw_azure_path(call->blob, name, sizeof name))
         return false;
-    const char *query = call->query_name ? call->query_name : "";
-    int length = snprintf(url, size, "%s/%s%s%s%s%s%s%s%s%s", s->endpoint, s->container,
-                          call->blob ? "/" : "", name, *query || s->sas[0] ? "?" : "", query,
-                          *query ? "=" : "", *query ? call->query_value : "",
-                          *query && s->sas[0] ? "&" : "", s->sas);
-    return length > 0 && (size_t)length < size;
+    struct parameter parameters[PARAMETERS_MAX];
+    size_t count = parameters_of(call, parameters);
+    int used =
+        snprintf(url, size, "%s/%s%s%s", s->endpoint, s->container, call->blob ? "/" : "", name);
+    for (size_t i = 0; i < count && used > 0 && (size_t)used < size; i++) {
+        char value[3 * AZURE_MARKER_MAX + 4];
+        if (!bw_azure_path(parameters[i].value, value, sizeof value))
+            return false;
+        used += snprintf(url + used, size - (size_t)used, "%c%s=%s", i == 0 ? '?' : '&',
+                         parameters[i].name, value);
+    }
+    if (s->sas[0] && used > 0 && (size_t)used < size)
+        used += snprintf(url + used, size - (size_t)used, "%c%s", count == 0 ? '?' : '&', s->sas);
+    return used > 0 && (size_t)used < size;
 }
 
 /* Copies the path of a URL, without the query, for the string to sign. */
@@ -133,7 +172,7 @@ static void path_of(const char *url, char *out, size_t size)
 
 struct bw_http_request *bw_azure_send(const struct azure_rest *rest, const struct azure_call *call)
 {
-    char url[AZURE_SECRET_MAX + 3 * AZURE_NAME_MAX + 1024], path[3 * AZURE_NAME_MAX + 640];
+    char url[URL_MAX], path[3 * AZURE_NAME_MAX + 640];
     struct draft draft = {.used = 0};
     if (!make_url(rest->settings, call, url, sizeof url))
         return NULL;

@@ -3,9 +3,13 @@
 #ifndef BW_STORE_AZURE_CLIENT_H
 #define BW_STORE_AZURE_CLIENT_H
 
+#include "store/azure/blob_list.h"
 #include "store/azure/managed_identity.h"
 #include "store/azure/settings.h"
 #include "store/kit/http_client.h"
+
+/* Blobs per page of a list: with the longest metadata, a page is below BW_HTTP_BODY_MAX. */
+#define AZURE_PAGE_BLOBS "64"
 
 #define AZURE_META_MAX 8000u /* Azure accepts 8 KiB of metadata, names included */
 #define AZURE_ETAG_MAX 127u
@@ -28,6 +32,7 @@ struct azure_call {
     const char *verb;
     const char *blob;                     /* NULL: the container itself */
     const char *query_name, *query_value; /* NULL: none */
+    const char *list_after; /* not NULL: List Blobs, from this marker; "": from the first blob */
     const char *blob_type, *lease_action; /* this and the following fields are sent if set */
     const char *lease_id, *proposed_lease_id;
     unsigned lease_seconds;

@@ -62,6 +62,7 @@ void bw_azure_free(struct azure_work *work)
     if (work->call)
         bw_http_cancel(bw_azure_store(work)->rest.http, work->call);
     release_unused(work);
+    bw_names_free(&work->names);
     free(work);
 }
 
@@ -493,7 +494,8 @@ void bw_azure_start(struct azure_work *work)
         bw_azure_poll(work);
         break;
     case BW_STORE_ELECTIONS:
-        break; /* not sent: this store lacks the trait NAMES */
+        bw_azure_elections(work);
+        break;
     case BW_STORE_LIST:
         bw_azure_list(work);
         break;

@@ -5,7 +5,7 @@
 #include "core/base/rng.h"
 #include "store/azure/client.h"
 #include "store/azure/text.h"
-#include "store/kit/job.h"
+#include "store/kit/names.h"
 
 #define AZURE_LOST_MAX 1024u /* remembered lost leaderships; older ones are overwritten */
 
@@ -33,6 +33,7 @@ struct azure_work {
     char blob[AZURE_NAME_MAX + 1], note_blob[AZURE_NAME_MAX + 8];
     bool exists, note_exists;
     struct azure_blob seen; /* the blob's properties */
+    struct bw_names names;  /* ELECTIONS */
     char note_etag[AZURE_ETAG_MAX + 1];
     uint64_t lost; /* request of the leadership that its holder reported lost; 0: none */
     struct bw_store_record kept;  /* the record in the blob's metadata */
@@ -52,6 +53,9 @@ void bw_azure_free(struct azure_work *work);
 /* WATCH: polls once more. */
 void bw_azure_poll(struct azure_work *work);
 
+/* ELECTIONS, in election_names.c. */
+void bw_azure_elections(struct azure_work *work);
+
 /* ---- reading the blob and its note ---- */
 
 void bw_azure_read(struct azure_work *work, void (*then)(struct azure_work *work));
@@ -61,7 +65,7 @@ bool bw_azure_is_lost(const struct azure_work *work);
 /* Computes `shown` from the blob, the note and what this process knows. */
 void bw_azure_show(struct azure_work *work);
 
-/* ---- shared by ops.c and read.c ---- */
+/* ---- shared by ops.c, read.c and election_names.c ---- */
 
 /* Sends a call of the job. If it cannot be sent, answers the job and returns false. */
 bool bw_azure_ask(struct azure_work *work, struct azure_call *call,
@@ -73,6 +77,7 @@ struct bw_store *bw_azure_store(const struct azure_work *work);
 /* These answer the job and free the work. */
 void bw_azure_done(struct azure_work *work);
 void bw_azure_list(struct azure_work *work);
+void bw_azure_answer_names(struct azure_work *work);
 void bw_azure_refuse(struct azure_work *work, int error, const char *why);
 /* Fails the job with a call's answer; `writes`: the call was a write. */
 void bw_azure_fail(struct azure_work *work, const struct bw_http_answer *answer, bool writes);

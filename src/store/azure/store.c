@@ -54,6 +54,14 @@ void bw_azure_list(struct azure_work *work)
     bw_job_list(take_job(work), NULL, 0);
 }
 
+void bw_azure_answer_names(struct azure_work *work)
+{
+    struct bw_names names = work->names;
+    work->names = (struct bw_names){.rows = NULL};
+    bw_names_answer(&names, take_job(work));
+    bw_names_free(&names);
+}
+
 void bw_azure_refuse(struct azure_work *work, int error, const char *why)
 {
     struct bw_store_record record = work->shown;
@@ -153,7 +161,9 @@ void bw_azure_set_time(struct azure_work *work, bw_time within_ns)
 static int ask(struct bw_store *store, const struct bw_store_request *request)
 {
     bool lasts = request->op == BW_STORE_ACQUIRE || request->op == BW_STORE_RENEW;
-    if (bw_store_request_check(request, TTL_MIN) != 0 || (lasts && request->ttl_ns > TTL_MAX))
+    bool names = bw_store_asks_names(request);
+    if ((!names && bw_store_request_check(request, TTL_MIN) != 0) ||
+        (lasts && request->ttl_ns > TTL_MAX))
         return BW_EINVAL;
     struct azure_work *work = calloc(1, sizeof *work);
     struct bw_job *job = work ? bw_jobs_add(&store->jobs, request) : NULL;
@@ -164,7 +174,7 @@ static int ask(struct bw_store *store, const struct bw_store_request *request)
     job->context = work;
     work->job = job;
     bw_azure_set_time(work, request->op == BW_STORE_ACQUIRE ? TTL_MAX : request->ttl_ns);
-    if (name_blob(store, work, request->election))
+    if (names || name_blob(store, work, request->election))
         bw_azure_start(work);
     else
         bw_azure_fail_with(
@@ -292,7 +302,7 @@ static bool about(struct bw_store *store, char *text)
 
 static const struct bw_store_ops ops = {
     .scheme = "azure",
-    .traits = BW_STORE_TOKEN | BW_STORE_NOTES,
+    .traits = BW_STORE_TOKEN | BW_STORE_NOTES | BW_STORE_NAMES,
     .ttl_min_ns = TTL_MIN,
     .ttl_unit_ns = BW_SEC,
     .ttl_max_ns = TTL_MAX,

@@ -39,6 +39,31 @@ void bw_azure_blob_name(const char *election, char *out)
     out[used] = '\0';
 }
 
+bool bw_azure_election_of(const char *name, char out[BW_ELECTION_NAME_MAX + 1])
+{
+    static const struct {
+        const char *code;
+        char character;
+    } codes[] = {{"%25", '%'}, {"%5C", '\\'}, {"%2E", '.'}};
+    char again[AZURE_NAME_MAX + 1];
+    size_t used = 0;
+    for (const char *at = name; *at; at++) {
+        if (used == BW_ELECTION_NAME_MAX)
+            return false;
+        out[used] = *at;
+        for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
+            if (strncmp(at, codes[i].code, 3) == 0) {
+                out[used] = codes[i].character;
+                at += 2;
+                break;
+            }
+        used++;
+    }
+    out[used] = '\0';
+    bw_azure_blob_name(out, again);
+    return used > 0 && strcmp(again, name) == 0;
+}
+
 static bool is_plain(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||

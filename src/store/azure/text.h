@@ -4,6 +4,7 @@
 #define BW_STORE_AZURE_TEXT_H
 
 #include "core/base/types.h"
+#include "core/lease/record.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,6 +21,8 @@ size_t bw_azure_unbase64(const char *text, unsigned char *out, size_t size);
  * '\\' and a '.' at the end become %25, %5C and %2E, because Azure or its clients treat them
  * specially. A name contains no other '%', so a suffix "%WORD" marks further blobs of ours. */
 void bw_azure_blob_name(const char *election, char *out);
+/* Reads the election of a blob name. Returns false if no election has it. */
+bool bw_azure_election_of(const char *name, char out[BW_ELECTION_NAME_MAX + 1]);
 /* Percent-encodes a path, except '/'. Returns false if it does not fit. */
 bool bw_azure_path(const char *name, char *out, size_t size);
 /* Percent-encodes a header's value except printable ASCII without blanks; and decodes it. Return

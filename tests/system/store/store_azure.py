@@ -372,6 +372,42 @@ def candidate_waits_for_a_foreign_client_that_replaced_a_killed_holder():
         meeting.judge()
 
 
+@parallel
+def status_lists_the_elections_of_the_container():
+    port = common()
+    with room(url(port, "listed")) as meeting:
+        assert suite.elections_of(meeting.store) == {}, "there is no container"
+        suite.status_lists_two_elections(meeting.store, meeting, candidates=False)
+        meeting.election = "50% done\\."  # three characters that a blob's name escapes
+        assert meeting.candidate("third", command=["true"]).wait(TIMEOUT_S) == 0
+        for name in ("theirs", "zz", "a/b", "x" * 200, "theirs%note", "%zz"):
+            rest.make(port, "listed", name)
+        assert rest.lease(port, "/listed/theirs", "acquire", seconds=60)
+        for number in range(150):  # more than two pages
+            rest.make(port, "listed", f"data-{number:03}", b"x")
+        status, answer = rest.call(port, "PUT", "/listed/other", None, {"x-ms-blob-type": "BlockBlob", "x-ms-meta-color": "red"})
+        assert status == 201, (status, answer)
+        found = suite.elections_of(meeting.store)
+        assert sorted(found) == ["50% done\\.", "led", "left", "theirs", "zz"], sorted(found)
+        assert found["theirs"]["leader"] == "unknown" and found["led"]["leader"] == "second", found
+        # a URL that names a blob has one election
+        assert list(suite.elections_of(url(port, "listed/zz"))) == ["zz"] and suite.elections_of(url(port, "listed/nothing")) == {}
+        meeting.judge()
+
+
+@parallel
+def status_names_the_right_that_a_list_needs():
+    port = common()
+    rest.make(port, "unlisted", "e")
+    env = {"AZURE_STORAGE_SAS_TOKEN": rest.account_sas("rwcl")}
+    assert list(suite.elections_of(url(port, "unlisted"), env=env)) == ["e"]
+    env = {"AZURE_STORAGE_SAS_TOKEN": rest.account_sas("rwc")}
+    # the timeout is longer than the test's own, so an answer means that the command did not try again
+    code, out, err = suite.command("status", "--store", url(port, "unlisted"), "--timeout", "1h", env=env)
+    assert code == 69 and "give the right list (l) on the container, or --election NAME" in err and not out, (code, out, err)
+    assert suite.command("status", "--store", url(port, "unlisted"), "--election", "e", env=env)[0] == 1
+
+
 def looks_at_its_pace(lose, container):
     """A holder that lost its lease to a foreign client polls like other candidates, with a few requests per retry interval (1 s).
     Its record no longer names it as the leader."""
