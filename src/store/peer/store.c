@@ -200,15 +200,18 @@ static void on_tls_event(void *context, enum bw_priority priority, const char *l
 
 static int open_tls(struct bw_store *store, char *why)
 {
+    static const char *const protocols[] = {"bellwether-peer", NULL};
     struct peer_settings *s = &store->settings;
     char line[BW_TLS_WHY_MAX + 1] = "";
-    struct bw_credentials_options options = {
-        .loop = store->loop,
-        .files = {.ca_file = s->tls_ca, .cert_file = s->tls_cert, .key_file = s->tls_key},
-        .whose = "peer",
-        .dials = true,
-        .context = store,
-        .say = on_tls_event};
+    struct bw_credentials_options options = {.loop = store->loop,
+                                             .files = {.ca_file = s->tls_ca,
+                                                       .cert_file = s->tls_cert,
+                                                       .key_file = s->tls_key,
+                                                       .protocols = protocols},
+                                             .whose = "peer",
+                                             .dials = true,
+                                             .context = store,
+                                             .say = on_tls_event};
     if (!s->tls_cert[0])
         return 0;
     int error = bw_credentials_open(&store->credentials, &options, line);

@@ -170,9 +170,29 @@ def shown_name(room, name, authority):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(authority.crt)
     context.load_cert_chain(at + ".crt", at + ".key")
+    context.set_alpn_protocols(["bellwether-peer"])
     with socket.create_connection(("127.0.0.1", room.ports[name]), HANG_S) as plain, \
             context.wrap_socket(plain, server_hostname="127.0.0.1") as sealed:
         return dict(part[0] for part in sealed.getpeercert()["subject"])["commonName"]
+
+
+@test
+def leadership_is_transferred_between_peers_with_certificates(programs):
+    """The transfer uses a connection between the peers; elections need only datagrams."""
+    if not shutil.which("openssl"):
+        raise Skip("no openssl")
+    with PeerRoom(*programs, ttl=LONG_TTL) as room:
+        ours = Authority(Place(room), "ours")
+        for name in room.ports:
+            use_certificate(room, name, ours, 1)
+            room.candidate(name, options=tls_words(room, name, ours))
+        leader = settled(room)
+        other = next(name for name in room.ports if name != leader.name)
+        code, _, errors = room.ask("transfer", other)
+        assert code == 0, errors
+        assert leader_number(room, 2).name == other
+        assert not [event for c in room.candidates for event in c.events("tls")]
+        room.judge()
 
 
 @test
