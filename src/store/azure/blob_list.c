@@ -12,10 +12,10 @@
  *     <NextMarker>...</NextMarker>
  *   </EnumerationResults>
  *
- * Reads elements, attributes and the character references, the part of XML that this answer uses.
+ * Reads elements, attributes and character references: the part of XML that this answer uses.
  * Comments, CDATA and document types are malformed.
  *
- * Reads elements, attributes and character references: the part of XML that this answer uses.
+ * As in read.c, a blob is an election's if it has no content and no metadata of another program. */
 #include "store/azure/blob_list.h"
 
 #include "store/azure/text.h"
