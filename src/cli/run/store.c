@@ -1,6 +1,8 @@
 /* Determines the store of `bellwether run` without ever showing a secret of its URL. */
 #include "cli/run/run.h"
 
+#include "os/secret_file.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -71,7 +73,7 @@ static int read_file(const struct bw_cli_command *command, struct bw_job_options
     if (!file)
         return bw_usage_error(command, "cannot read --store-file %s: %s", options->store_file,
                               strerror(errno));
-    bool open_to_all = fstat(fileno(file), &st) == 0 && (st.st_mode & 077) != 0;
+    bool stated = fstat(fileno(file), &st) == 0, exposed = stated && bw_secret_file_is_exposed(&st);
     bool got = fgets(options->store_text, sizeof options->store_text, file) != NULL;
     fclose(file);
     if (!got)
@@ -81,11 +83,12 @@ static int read_file(const struct bw_cli_command *command, struct bw_job_options
     options->config.store = options->store_text;
     keep_path(options);
     size_t length;
-    if (open_to_all && find_secret(options->store_text, &length))
+    if (exposed && find_secret(options->store_text, &length))
         return bw_usage_error(
             command,
-            "--store-file %s contains a password and is readable by other users; use chmod 600",
-            options->store_file);
+            "--store-file %s contains a password, and other users have access (mode %04o): use "
+            "chmod 600; the group may only read a file that belongs to root",
+            options->store_file, (unsigned)st.st_mode & 07777);
     return BW_GO_ON;
 }
 

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 
@@ -271,6 +272,37 @@ def lines_for_another_stream_have_no_priority():
             done = subprocess.run([BELL, "run", "--ttl", "x"], env=dict(os.environ, JOURNAL_STREAM=stream), capture_output=True, text=True,
                                   check=False, timeout=TIMEOUT_S)
             assert done.stderr.startswith("bellwether run: "), (stream, done.stderr)
+
+
+def grant(path, user):
+    """Lets this user read a file of root, as systemd does with a credential: by an ACL entry. The group has no access."""
+    none = 0xffffffff
+    entries = [(0x01, 4, none), (0x02, 4, user), (0x04, 0, none), (0x10, 4, none), (0x20, 0, none)]  # owner, user, group, mask, others
+    try:
+        os.setxattr(path, "system.posix_acl_access", struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries))
+    except OSError as error:
+        raise Skip(f"no ACLs in {os.path.dirname(path)}: {error}") from error
+
+
+@suite.test
+def credential_of_systemd_is_accepted_as_store_file():
+    if os.geteuid() != 0:
+        raise Skip("needs root")
+    nobody, port = 65534, free_ports(1)[0]  # nothing listens there
+    with Place("credential") as place:
+        path = place.file("store", f"redis://user:secret@127.0.0.1:{port}/\n", 0o400)
+        words = ["run", "--store-file", path, "--election", "e", "-n", "--", "true"]
+        grant(path, nobody)
+        assert os.stat(path).st_mode & 0o777 == 0o440
+        _, _, said = suite.command(*words)
+        assert "contains a password" not in said, said
+        os.removexattr(path, "system.posix_acl_access")
+        for owner, mode in ((nobody, 0o440), (0, 0o444), (0, 0o460)):
+            os.chown(path, owner, 0)
+            os.chmod(path, mode)
+            code, _, said = suite.command(*words)
+            assert code == 64 and f"other users have access (mode {mode:04o}): use chmod 600" in said, (owner, oct(mode), code, said)
+            assert "secret" not in said, said
 
 
 @suite.test
