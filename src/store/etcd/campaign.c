@@ -271,11 +271,11 @@ void etcd_campaign_rejoin(struct etcd_campaign *campaign, struct etcd_task *task
  *
  * It is forgotten once it certainly was not the last leader: another candidate stands between it
  * and us. The response that gives us our position cannot show our predecessor, only the head of the
- * queue; by the next read the head may be gone. */
+ * queue; by the next read the head may be gone. It may be gone even before we have a position. */
 static void update_foreign(struct etcd_campaign *campaign, const struct etcd_view *view)
 {
     struct etcd_foreign *foreign = &campaign->foreign;
-    bool waits = view->own.there && view->head.there && !etcd_view_is_first(view);
+    bool waits = view->head.there && !etcd_view_is_first(view);
     const struct etcd_entry *last = view->before.there ? &view->before : waits ? &view->head : NULL;
     if (!last)
         return;

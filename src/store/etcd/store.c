@@ -59,8 +59,9 @@ static int request(struct bw_store *store, const struct bw_store_request *asked)
         return BW_EINVAL;
     bool make = asked->op == BW_STORE_ACQUIRE || asked->op == BW_STORE_ENTER;
     struct etcd_campaign *campaign = NULL;
-    if (asked->candidate)
-        campaign = etcd_campaign_find(store, asked->election, asked->candidate, make);
+    if (asked->candidate) /* READ, too: it may be the only one to see a foreign leader */
+        campaign = etcd_campaign_find(store, asked->election, asked->candidate,
+                                      make || asked->op == BW_STORE_READ);
     if (make && !campaign)
         return BW_ELIMIT;
     struct bw_job *job = bw_jobs_add(&store->jobs, asked);
