@@ -216,8 +216,9 @@ def history_says_what_is_missing(room):
     silent = room.candidate("silent", options=["--history-dir", "none"], command=["true"])
     assert silent.wait() == 0 and not os.path.exists("none")
     assert "no history in" in history(room, code=66)
-    a = room.candidate("a", env={"BELLWETHER_HISTORY_DIR": os.path.join(room.dir, "log", "x")})
-    open(os.path.join(room.dir, "log"), "ab").close()  # a file: the history cannot be written
+    blocked = os.path.join(room.dir, "blocked")
+    open(blocked, "wb").close()  # a file: the history cannot be written
+    a = room.candidate("a", env={"BELLWETHER_HISTORY_DIR": os.path.join(blocked, "x")})
     room.started(1)
     a.signal(signal.SIGTERM)
     assert a.wait() == 128 + signal.SIGTERM
