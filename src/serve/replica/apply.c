@@ -22,5 +22,4 @@ void replica_apply(struct bw_replica *r, bw_index until)
         bw_histogram_add(&r->applies, &bw_bounds_disk, bw_clock_boot() - begun);
     bw_router_serve_reads(s);
     replica_snapshot_expire(r);
-    replica_snapshot_consider(r);
 }

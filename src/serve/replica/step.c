@@ -371,6 +371,7 @@ void replica_check(uv_check_t *check)
     replica_feed(r);
     replica_release_memory(r);
     replica_compact_when_possible(r);
+    replica_snapshot_consider(r);
     replica_measure(r);
     /* A follower is idle while the log is written; a leader receives messages of its followers. */
     bw_wal_place(r->wal, r->router.leading ? BW_WAL_ANY_CORE : BW_WAL_LOOP_CORE);

@@ -8,8 +8,10 @@ answers must not wait for tens of megabytes. Only errors and terms are judged, n
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 import time
 
 sys.dont_write_bytecode = True
@@ -23,6 +25,7 @@ suite = Suite()
 LOAD = os.path.abspath(suite.conformance)
 ETCD = ["--heartbeat", "100ms", "--detect", "1s"]
 HISTORY_MAX = 256 << 20  # bytes that only the history keeps
+LOG_BYTES = 48 << 20  # a log of this size is due for a snapshot, if the last one was not larger
 STARVED = 0.6  # a node that waits for a CPU for this part of the time may miss several heartbeats
 
 
@@ -120,6 +123,33 @@ def compaction_returns_the_memory_of_replaced_versions():
         finally:
             suite.tap.comment(f"history {history / 1e6:.0f} MB, resident {before / 1e6:.0f} MB, after the compaction {after[0] / 1e6:.0f} MB")
         assert figure(nodes, "bellwether_history_bytes") < 1 << 20
+
+
+@suite.alone
+def a_snapshot_that_took_long_is_followed_by_the_next_one_without_a_write():
+    with Place("slow") as place:
+        nodes = Nodes(place, suite.bellwether)
+        pid = nodes.servers[0].process.pid
+        for _ in range(5):  # a writer may end before this test stops it
+            load = threading.Thread(target=puts, args=(nodes, 16, 2500, 100000))
+            load.start()
+            writer = None
+            while load.is_alive() and not writer:
+                with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
+                    writer = next(map(int, children.read().split()), None)
+            if writer:
+                os.kill(writer, signal.SIGSTOP)
+            load.join()
+            if writer and figure(nodes, "bellwether_log_bytes") > 3 * LOG_BYTES:
+                break
+        else:
+            raise AssertionError("no writer of a snapshot was stopped")
+        os.kill(writer, signal.SIGCONT)
+
+        def small():
+            """a second snapshot, which makes the log small"""
+            return figure(nodes, "bellwether_log_bytes") < LOG_BYTES
+        wait_for(small, TIMEOUT_S, 0.1)
 
 
 suite.main()
