@@ -93,23 +93,33 @@ static void record_op(struct bw_zk_op *op, zoo_op_t *part, const char *text, int
         zoo_create_op_init(part, path, text, length, op->session->client.acl, 0, NULL, 0);
 }
 
-static void write_leadership(struct bw_zk_op *op)
+/* The record of the leadership that begins, in the entry and as text. Returns the text's length, or
+ * an error if memory is exhausted. */
+static int new_record(struct bw_zk_op *op, char *text, size_t size)
 {
-    char path[BW_ZK_PATH_MAX + 1], text[BW_RECORD_JSON_MAX];
     struct bw_zk_entry *entry = op->entry;
-    zoo_op_t parts[2];
     free(entry->record);
     entry->record = malloc(sizeof *entry->record);
-    if (!entry->record) {
-        bw_zk_op_fail(op, BW_ENOMEM, "no memory left");
-        return;
-    }
+    if (!entry->record)
+        return BW_ENOMEM;
     bw_zk_view_base(op, entry->record);
     bw_record_acquire(entry->record, request_of(op));
     entry->record->token = (bw_token)entry->czxid;
     entry->record->version = 1;
     entry->dirty = false;
-    int length = bw_record_pack(entry->record, text, sizeof text);
+    return bw_record_pack(entry->record, text, size);
+}
+
+static void write_leadership(struct bw_zk_op *op)
+{
+    char path[BW_ZK_PATH_MAX + 1], text[BW_RECORD_JSON_MAX];
+    struct bw_zk_entry *entry = op->entry;
+    zoo_op_t parts[2];
+    int length = new_record(op, text, sizeof text);
+    if (length < 0) {
+        bw_zk_op_fail(op, length, "no memory left");
+        return;
+    }
     bw_zk_entry_path(entry, path);
     zoo_check_op_init(&parts[0], path, -1);
     record_op(op, &parts[1], text, length);
@@ -245,6 +255,10 @@ static void write_held(struct bw_zk_op *op, bool release, bool record)
         zoo_check_op_init(&parts[0], path, -1);
     if (record) {
         int length = bw_record_pack(entry->record, text, sizeof text);
+        if (length < 0) {
+            bw_zk_op_fail(op, length, "no memory left");
+            return;
+        }
         zoo_set_op_init(&parts[1], op->election->paths.record, text, length, entry->record_version,
                         NULL);
     }
