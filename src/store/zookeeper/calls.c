@@ -11,6 +11,7 @@ struct bw_zk_call {
     struct bw_zk_call *next; /* the call sent after this one */
     enum bw_zk_shape shape;  /* form of the reply */
     unsigned parts;
+    bool refused; /* the library returned an error, and may still answer */
     bw_zk_done done;
     void *context;
     zoo_op_result_t results[BW_ZK_MULTI_MAX];
@@ -30,13 +31,24 @@ static struct bw_zk_call *begin(struct bw_zk_client *client, enum bw_zk_shape sh
     return call;
 }
 
+/* If memory is exhausted, the library returns an error, but may keep the pointer to the call. Then
+ * it waits for the reply to a request that it never sends, and takes the next reply for it. So the
+ * connection ends, and the call stays until the library has closed its handle. */
+static int refused(struct bw_zk_call *call, int rc)
+{
+    struct bw_zk_client *client = call->client;
+    call->refused = true;
+    call->next = client->refused_calls;
+    client->refused_calls = call;
+    bw_zk_client_break(client);
+    return rc;
+}
+
 static int sent(struct bw_zk_call *call, int rc)
 {
     struct bw_zk_client *client = call->client;
-    if (rc != ZOK) {
-        free(call);
-        return rc;
-    }
+    if (rc != ZOK)
+        return refused(call, rc);
     *(client->last_call ? &client->last_call->next : &client->first_call) = call;
     client->last_call = call;
     if (client->pending++ == 0)
@@ -49,6 +61,8 @@ static void answer(const void *data, const struct bw_zk_reply *reply)
 {
     struct bw_zk_call *call = (struct bw_zk_call *)data;
     struct bw_zk_client *client = call->client;
+    if (call->refused)
+        return;
     BW_ASSERT(client->first_call == call);
     client->first_call = call->next;
     if (!client->first_call)
@@ -61,6 +75,15 @@ static void answer(const void *data, const struct bw_zk_reply *reply)
     free(call);
 }
 
+void bw_zk_calls_free_refused(struct bw_zk_client *client)
+{
+    for (struct bw_zk_call *call = client->refused_calls, *next; call; call = next) {
+        next = call->next;
+        free(call);
+    }
+    client->refused_calls = NULL;
+}
+
 void bw_zk_calls_expect(const struct bw_zk_client *client, struct bw_zk_expected *expected)
 {
     const struct bw_zk_call *call = client->first_call;
@@ -69,6 +92,17 @@ void bw_zk_calls_expect(const struct bw_zk_client *client, struct bw_zk_expected
         expected->shape = call->shape;
         expected->parts = call->parts;
     }
+}
+
+/* If memory is exhausted, the library reports success without the content of the reply. Then the
+ * call has the outcome of one whose reply is lost. Returns the reply's code. */
+static int checked(const void *data, int rc, bool complete)
+{
+    const struct bw_zk_call *call = data;
+    if (rc != ZOK || complete)
+        return rc;
+    bw_zk_client_break(call->client);
+    return ZCONNECTIONLOSS;
 }
 
 static void on_string(int rc, const char *text, const void *data)
@@ -95,19 +129,32 @@ static void on_stat(int rc, const struct Stat *stat, const void *data)
 
 static void on_data(int rc, const char *text, int length, const struct Stat *stat, const void *data)
 {
-    answer(data, &(struct bw_zk_reply){
-                     .rc = rc, .text = text, .length = length > 0 ? length : 0, .stat = stat});
+    answer(data, &(struct bw_zk_reply){.rc = checked(data, rc, text || length <= 0),
+                                       .text = text,
+                                       .length = length > 0 ? length : 0,
+                                       .stat = stat});
+}
+
+static bool has_all(const struct String_vector *names)
+{
+    for (int i = 0; i < names->count; i++)
+        if (!names->data[i])
+            return false;
+    return true;
 }
 
 static void on_names(int rc, const struct String_vector *names, const void *data)
 {
-    answer(data, &(struct bw_zk_reply){.rc = rc, .names = names});
+    answer(data, &(struct bw_zk_reply){.rc = checked(data, rc, rc != ZOK || has_all(names)),
+                                       .names = names});
 }
 
 static void on_created(int rc, const char *text, const struct Stat *stat, const void *data)
 {
-    answer(data, &(struct bw_zk_reply){
-                     .rc = rc, .text = text, .length = text ? (int)strlen(text) : 0, .stat = stat});
+    answer(data, &(struct bw_zk_reply){.rc = checked(data, rc, text != NULL),
+                                       .text = text,
+                                       .length = text ? (int)strlen(text) : 0,
+                                       .stat = stat});
 }
 
 /* The library also reports session events to every watch; on_session in client.c handles them. */

@@ -281,6 +281,7 @@ static void close_handle(struct bw_zk_client *client)
     if (zh)
         zookeeper_close(zh);
     client->zh = NULL;
+    bw_zk_calls_free_refused(client);
 }
 
 static void forget_session(struct bw_zk_client *client)
@@ -458,6 +459,15 @@ static void drive(struct bw_zk_client *client)
         return;
     uint64_t at = next_at(client, now);
     uv_timer_start(&client->timer, on_timer, at > now ? at - now : 1, 0);
+}
+
+void bw_zk_client_break(struct bw_zk_client *client)
+{
+    break_socket(client); /* or the library would end the session when it closes its handle */
+    client->lost = true;
+    client->ready = false;
+    if (!client->closed) /* later: the library may have called us */
+        uv_timer_start(&client->timer, on_timer, 0, 0);
 }
 
 void bw_zk_client_flush(struct bw_zk_client *client)

@@ -71,6 +71,7 @@ struct bw_zk_client {
     bool failed;    /* all servers failed since the client was last ready */
     unsigned first; /* index of the server to try first */
     struct bw_zk_call *first_call, *last_call; /* calls without a reply, oldest first */
+    struct bw_zk_call *refused_calls;          /* calls that the library may still answer */
     unsigned pending;
     uint64_t answers;     /* number of replies received */
     unsigned char *frame; /* the next frame, checked before the library reads it */
@@ -116,6 +117,12 @@ int bw_zk_create(struct bw_zk_client *client, const char *path, const char *data
 int bw_zk_delete(struct bw_zk_client *client, const char *path, bw_zk_done done, void *context);
 int bw_zk_multi(struct bw_zk_client *client, const zoo_op_t *ops, int count, bw_zk_done done,
                 void *context);
+
+/* Internal: ends the connection in the next turn of the loop, and keeps the session. */
+void bw_zk_client_break(struct bw_zk_client *client);
+
+/* Internal: frees the calls for which the library returned an error. Its handle is closed. */
+void bw_zk_calls_free_refused(struct bw_zk_client *client);
 
 /* Internal: describes the form of the next expected reply. */
 void bw_zk_calls_expect(const struct bw_zk_client *client, struct bw_zk_expected *expected);
