@@ -193,7 +193,7 @@ static int show_election(struct bw_client *client, const struct bw_ages *ages)
     if (code != BW_GO_ON)
         return code;
     if (shards)
-        return bw_status_show_shards(client, shards);
+        return bw_status_show_shards(client, ages, shards);
     code = bw_client_read(client);
     if (code != BW_GO_ON)
         return code;
@@ -217,7 +217,7 @@ static int show_status(struct bw_client *client)
 {
     const struct status *status = (const struct status *)(const void *)client->look;
     struct bw_ages ages;
-    bw_ages_init(&ages, status->history_dir, client->look->election);
+    bw_ages_init(&ages, status->history_dir);
     int code =
         client->look->election ? show_election(client, &ages) : bw_status_list(client, &ages);
     bw_ages_deinit(&ages);

@@ -45,14 +45,26 @@ int bw_status_find_shards(struct bw_client *client, uint32_t *shards)
     return code;
 }
 
-static void print_shard(uint32_t shard, const struct bw_store_record *record)
+static void print_shard(uint32_t shard, const struct bw_store_record *record,
+                        const struct bw_age *age)
 {
+    char text[BW_AGE_TEXT];
     printf("shard %-5u %s", shard, record->held ? bw_shown(record->holder) : "none");
     if (record->held && record->token != BW_TOKEN_NONE)
         printf("  token %" PRIu64, record->token);
+    if (age->span != BW_TIME_NEVER)
+        printf("  age %s", bw_age_text(text, age));
     if (record->held && record->value[0])
         printf("  value %s", bw_shown(record->value));
     putchar('\n');
+}
+
+static json_t *json_of(const char *election, const struct bw_store_record *record,
+                       const struct bw_age *age)
+{
+    json_t *value = bw_json_record(election, record);
+    bw_age_json(value, age);
+    return value;
 }
 
 static void print_head(const struct bw_client *client, uint32_t shards, uint32_t count)
@@ -66,7 +78,7 @@ static void print_head(const struct bw_client *client, uint32_t shards, uint32_t
     putchar('\n');
 }
 
-int bw_status_show_shards(struct bw_client *client, uint32_t shards)
+int bw_status_show_shards(struct bw_client *client, const struct bw_ages *ages, uint32_t shards)
 {
     char election[BW_ELECTION_NAME_MAX + 1];
     uint32_t led = 0, count = client->reply.count;
@@ -78,11 +90,13 @@ int bw_status_show_shards(struct bw_client *client, uint32_t shards)
         code = read_shard(client, election, i);
         if (code != BW_GO_ON)
             break;
-        led += client->reply.record.held;
+        const struct bw_store_record *record = &client->reply.record;
+        struct bw_age age = bw_ages_find(ages, election, record);
+        led += record->held;
         if (client->look->json)
-            json_array_append_new(list, bw_json_record(election, &client->reply.record));
+            json_array_append_new(list, json_of(election, record, &age));
         else
-            print_shard(i, &client->reply.record);
+            print_shard(i, record, &age);
     }
     if (code == BW_GO_ON && client->look->json) {
         bool listed = client->ops->traits & BW_STORE_LISTS;

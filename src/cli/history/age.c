@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-void bw_ages_init(struct bw_ages *ages, const char *directory, const char *election)
+void bw_ages_init(struct bw_ages *ages, const char *directory)
 {
     struct bw_past_files files = {0};
     *ages = (struct bw_ages){.now = bw_wall_now()};
-    if (bw_past_read_directory(&ages->lines, directory, election, &files) != 0)
+    if (bw_past_read_directory(&ages->lines, directory, NULL, &files) != 0)
         return;
     long found = bw_past_derive(&ages->lines, &ages->past);
     ages->count = found > 0 ? (size_t)found : 0;

@@ -24,9 +24,9 @@ struct bw_age {
 
 #define BW_AGE_TEXT 36u
 
-/* Reads the history as bw_past_read_directory does. A history that cannot be read has no ages.
- * `election` NULL: all elections. */
-void bw_ages_init(struct bw_ages *ages, const char *directory, const char *election);
+/* Reads the history of all elections as bw_past_read_directory does. A history that cannot be read
+ * has no ages. */
+void bw_ages_init(struct bw_ages *ages, const char *directory);
 void bw_ages_deinit(struct bw_ages *ages);
 
 /* The age of the leadership that the record shows. */

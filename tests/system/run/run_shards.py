@@ -12,6 +12,7 @@ import json
 import os
 import pty
 import random
+import re
 import select
 import signal
 import sqlite3
@@ -151,12 +152,23 @@ def three(room, **more):
 
 @test
 def nine_shards_are_spread_evenly_over_three_candidates(room):
+    begun = time.monotonic()
     launchers, owners = three(room)
     wait_for(lambda: room.ask("candidates", ELECTION)[1].count("shards=9 runs=") == 3, SHARDS_TIMEOUT_S)
     code, said = room.ask("status", ELECTION)
     assert code == 0, said
     for shard, owner in enumerate(owners):
         assert any(line.split()[:3] == ["shard", str(shard), owner] for line in said.splitlines()), said
+    history = ["--history-dir", os.path.join(room.dir, "history")]
+
+    def ages():
+        """the history, which is written in the background, to show when each shard's leadership began"""
+        shards = json.loads(room.ask("status", ELECTION, *history, "--json")[1])["shards"]
+        found = [shard["age_ms"] for shard in shards if not shard["age_is_minimum"]]
+        return len(found) == SHARDS and None not in found and found
+    assert all(0 <= age <= 1000 * (time.monotonic() - begun) for age in wait_for(ages, SHARDS_TIMEOUT_S))
+    said = room.ask("status", ELECTION, *history)[1]
+    assert len(re.findall(r"^shard .* token \d+  age \d", said, re.M)) == SHARDS, said
     assert all(launcher.process.poll() is None for launcher in launchers)
 
 
