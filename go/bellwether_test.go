@@ -249,6 +249,144 @@ func TestGuardRejectsOlderTokens(t *testing.T) {
 	}
 }
 
+func openGuard(t *testing.T, path string) *Guard {
+	t.Helper()
+	guard, err := OpenGuard(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return guard
+}
+
+// Two guards of one file exclude each other as two processes do.
+func TestHeldGuardMakesANewerLeaderWaitForTheWrite(t *testing.T) {
+	path, ctx := filepath.Join(t.TempDir(), "report.csv"), context.Background()
+	older, newer := openGuard(t, path), openGuard(t, path)
+	defer older.Close()
+	defer newer.Close()
+	written := make(chan uint64, 8)
+	write := func(token uint64) func() error {
+		return func() error {
+			written <- token
+			return nil
+		}
+	}
+	waiting := make(chan error)
+	err := older.Hold(ctx, 7, func() error {
+		brief, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		if err := newer.Hold(brief, 8, write(8)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("did not wait: %v", err)
+		}
+		go func() { waiting <- newer.Hold(ctx, 8, write(8)) }()
+		select {
+		case err := <-waiting:
+			t.Fatalf("did not wait: %v", err)
+		case <-time.After(50 * time.Millisecond):
+		}
+		return write(7)()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-waiting; err != nil {
+		t.Fatal(err)
+	}
+	if first, second := <-written, <-written; first != 7 || second != 8 {
+		t.Fatal(first, second)
+	}
+	if err := older.Hold(ctx, 7, write(7)); !errors.Is(err, ErrStale) || len(written) != 0 {
+		t.Fatal(err)
+	}
+}
+
+func TestHoldEndsWithItsWrite(t *testing.T) {
+	path, ctx, failed := filepath.Join(t.TempDir(), "report.csv"), context.Background(), errors.New("failed")
+	guard := openGuard(t, path)
+	if err := guard.Hold(ctx, 1, func() error { return failed }); err != failed {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() { recover() }()
+		guard.Hold(ctx, 1, func() error { panic("x") })
+	}()
+	if err := guard.Hold(ctx, 1, func() error { return guard.Check(1) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := guard.Hold(ctx, 0, func() error { return failed }); !errors.Is(err, ErrNoToken) {
+		t.Fatal(err)
+	}
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := guard.Hold(done, 1, func() error { return failed }); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	guard.Close()
+	if err := guard.Hold(ctx, 1, func() error { return failed }); !errors.Is(err, ErrInvalid) {
+		t.Fatal(err)
+	}
+}
+
+func TestGoroutinesTakeTurnsAtAHeldGuard(t *testing.T) {
+	guard, count := openGuard(t, filepath.Join(t.TempDir(), "report.csv")), 0
+	var group sync.WaitGroup
+	for i := 0; i < 8; i++ {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for j := 0; j < 10; j++ {
+				err := guard.Hold(context.Background(), 1, func() error {
+					count++ // a data race if two goroutines are inside
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	group.Wait()
+	guard.Close()
+	if count != 80 {
+		t.Fatal(count)
+	}
+}
+
+func TestCloseWaitsForTheWriteAndEndsTheWaitForTheLock(t *testing.T) {
+	path, ctx := filepath.Join(t.TempDir(), "report.csv"), context.Background()
+	guard, other := openGuard(t, path), openGuard(t, path)
+	inside, goOn, closed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var ended atomic.Bool
+	go guard.Hold(ctx, 1, func() error {
+		close(inside)
+		<-goOn
+		ended.Store(true)
+		return nil
+	})
+	<-inside
+	waiting := make(chan error)
+	go func() { waiting <- other.Hold(ctx, 1, func() error { return nil }) }()
+	for len(other.holder) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	other.Close()
+	if err := <-waiting; !errors.Is(err, ErrInvalid) {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(closed)
+		guard.Close()
+		if !ended.Load() {
+			t.Error("Close did not wait for the write")
+		}
+	}()
+	for !guard.closing.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	close(goOn)
+	<-closed
+}
+
 func TestErrorsNameTheirCause(t *testing.T) {
 	_, err := Campaign(context.Background(), "nothing://x", "e", nil)
 	var failure *Error

@@ -2,8 +2,9 @@
 //
 //	nightly STORE FILE ROUNDS
 //
-// Start it as often as you like. Each instance that is elected appends ROUNDS lines to FILE, behind
-// a guard that rejects the writes of a former leader, and hands over. SIGTERM ends it cleanly.
+// Start it as often as you like. Each instance that is elected appends ROUNDS lines to FILE, and
+// hands over. It holds a guard during each write, so that a former leader never writes after a newer
+// one. SIGTERM ends it cleanly.
 package main
 
 import (
@@ -38,11 +39,9 @@ func run(ctx context.Context, store, path string, rounds int) error {
 	opts := &bellwether.Options{TTL: 30 * time.Second}
 	return bellwether.Run(ctx, store, "nightly", opts, func(ctx context.Context, lead *bellwether.Leadership) error {
 		for round := 1; round <= rounds; round++ {
-			if err := guard.Check(lead.Token()); err != nil {
+			line := fmt.Sprintf("token %d round %d\n", lead.Token(), round)
+			if err := guard.Hold(ctx, lead.Token(), func() error { return appendLine(path, line) }); err != nil {
 				return err // bellwether.ErrStale if a newer leader has written
-			}
-			if err := appendLine(path, fmt.Sprintf("token %d round %d\n", lead.Token(), round)); err != nil {
-				return err
 			}
 			select {
 			case <-ctx.Done(): // the leadership is lost, or SIGTERM arrived
