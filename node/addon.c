@@ -3,7 +3,8 @@
  * Threads. The library's own thread renews the lease and calls the callbacks below; it never waits
  * for the event loop. A callback stores the state under a lock and asks the event loop to call the
  * JavaScript function `changed`, which then reads the state. Calls that may wait for the store
- * (open, resign, leader) run on the thread pool of libuv.
+ * (open, resign, leader), and the check of a held guard, which waits for the disk, run on the thread
+ * pool of libuv.
  *
  * A candidate is used only by the thread of its event loop, unless a comment says otherwise. */
 #define NAPI_VERSION 8
@@ -36,13 +37,21 @@ struct candidate {
     bool observer;
 };
 
+/* A guard for holdToken. While `busy`, only the thread pool uses it. */
+struct held {
+    struct bw_guard *guard; /* NULL: closed */
+    uint64_t token;
+    bool busy, taken; /* taken: another holder has the lock */
+};
+
 /* A call on the thread pool. */
 struct job {
     napi_async_work work;
     napi_deferred deferred;
-    napi_ref keep; /* of the candidate, until the call has ended */
+    napi_ref keep; /* of the candidate or the guard, until the call has ended */
     struct candidate *c;
     struct bw_leadership *l;
+    struct held *held;
     int error;
     char why[1024];
     struct bw_leader_info leader;
@@ -205,6 +214,13 @@ static void on_leader(struct bw_leadership *l, const char *leader, uint64_t toke
 
 /* ---- calls on the thread pool ---- */
 
+static void free_job(napi_env env, struct job *job)
+{
+    napi_delete_reference(env, job->keep);
+    napi_delete_async_work(env, job->work);
+    free(job);
+}
+
 static void on_done(napi_env env, napi_status status, void *data)
 {
     struct job *job = data;
@@ -213,29 +229,40 @@ static void on_done(napi_env env, napi_status status, void *data)
         napi_reject_deferred(env, job->deferred, error_value(env, job->error, job->why));
     else
         napi_resolve_deferred(env, job->deferred, leader_value(env, &job->leader));
-    napi_delete_reference(env, job->keep);
-    napi_delete_async_work(env, job->work);
-    free(job);
+    free_job(env, job);
+}
+
+static struct job *new_job(napi_env env)
+{
+    struct job *job = calloc(1, sizeof *job);
+    if (!job)
+        napi_throw_error(env, "ENOMEM", "out of memory");
+    return job;
 }
 
 /* Starts `execute` on the thread pool and returns a promise. */
-static napi_value start(napi_env env, napi_value holder, struct candidate *c,
-                        napi_async_execute_callback execute, napi_async_complete_callback complete)
+static napi_value start_job(napi_env env, napi_value holder, struct job *job,
+                            napi_async_execute_callback execute,
+                            napi_async_complete_callback complete)
 {
     napi_value promise = NULL;
-    struct job *job = calloc(1, sizeof *job);
-    if (!job) {
-        napi_throw_error(env, "ENOMEM", "out of memory");
-        return NULL;
-    }
-    job->c = c;
-    job->l = c->l;
     napi_create_promise(env, &job->deferred, &promise);
     napi_create_reference(env, holder, 1, &job->keep);
     napi_create_async_work(env, NULL, text_value(env, "bellwether"), execute, complete, job,
                            &job->work);
     napi_queue_async_work(env, job->work);
     return promise;
+}
+
+static napi_value start(napi_env env, napi_value holder, struct candidate *c,
+                        napi_async_execute_callback execute, napi_async_complete_callback complete)
+{
+    struct job *job = new_job(env);
+    if (!job)
+        return NULL;
+    job->c = c;
+    job->l = c->l;
+    return start_job(env, holder, job, execute, complete);
 }
 
 /* bw_why() belongs to the thread, so it is copied here. */
@@ -469,22 +496,29 @@ static napi_value healthy(napi_env env, napi_callback_info info)
 
 /* ---- guards ---- */
 
+/* Reads ({path}, token). False: with a pending exception. */
+static bool read_guard(napi_env env, napi_callback_info info, char path[TEXT_MAX], uint64_t *token)
+{
+    napi_value arguments[2];
+    size_t count = 2;
+    bool exact = false;
+    napi_get_cb_info(env, info, &count, arguments, NULL, NULL);
+    if (!read_text(env, arguments[0], "path", path))
+        return false;
+    if (napi_get_value_bigint_uint64(env, arguments[1], token, &exact) == napi_ok && exact)
+        return true;
+    napi_throw_type_error(env, "EINVAL", "invalid token: expected a BigInt, as lead.token");
+    return false;
+}
+
 /* guardCheck({path}, token): opens the guard, checks the token, closes it. */
 static napi_value guard_check(napi_env env, napi_callback_info info)
 {
-    napi_value arguments[3];
-    size_t count = 3;
     char path[TEXT_MAX] = "", why[BW_GUARD_WHY_MAX + 1] = "";
     uint64_t token = 0;
-    bool exact = false;
     struct bw_guard *guard = NULL;
-    napi_get_cb_info(env, info, &count, arguments, NULL, NULL);
-    if (!read_text(env, arguments[0], "path", path))
+    if (!read_guard(env, info, path, &token))
         return NULL;
-    if (napi_get_value_bigint_uint64(env, arguments[1], &token, &exact) != napi_ok || !exact) {
-        napi_throw_type_error(env, "EINVAL", "invalid token: expected a BigInt, as lead.token");
-        return NULL;
-    }
     int error = bw_guard_open(&guard, path, why);
     if (!error)
         error = bw_guard_check(guard, token, NULL, why);
@@ -494,15 +528,113 @@ static napi_value guard_check(napi_env env, napi_callback_info info)
     return undefined(env);
 }
 
+static void close_held(struct held *held)
+{
+    bw_guard_release(held->guard); /* at once, also if a process that is being forked has a copy */
+    bw_guard_close(held->guard);
+    held->guard = NULL;
+}
+
+/* The environment may end while the thread pool uses the guard. Then the end of the process closes
+ * it. */
+static void finalize_held(napi_env env, void *data, void *hint)
+{
+    struct held *held = data;
+    (void)env;
+    (void)hint;
+    if (held->busy)
+        return;
+    close_held(held);
+    free(held);
+}
+
+/* guardOpen({path}, token): a guard for guardHold and guardClose. */
+static napi_value guard_open(napi_env env, napi_callback_info info)
+{
+    char path[TEXT_MAX] = "", why[BW_GUARD_WHY_MAX + 1] = "";
+    napi_value external;
+    uint64_t token = 0;
+    if (!read_guard(env, info, path, &token))
+        return NULL;
+    struct held *held = calloc(1, sizeof *held);
+    if (!held) {
+        napi_throw_error(env, "ENOMEM", "out of memory");
+        return NULL;
+    }
+    int error = bw_guard_open(&held->guard, path, why);
+    if (error) {
+        free(held);
+        napi_throw(env, error_value(env, error, why));
+        return NULL;
+    }
+    held->token = token;
+    napi_create_external(env, held, finalize_held, NULL, &external);
+    return external;
+}
+
+static void execute_hold(napi_env env, void *data)
+{
+    struct job *job = data;
+    struct bw_guard_verdict verdict = {0};
+    (void)env;
+    job->error = bw_guard_hold(job->held->guard, job->held->token, 0, &verdict, job->why);
+    job->held->taken = job->error == BW_EBUSY && verdict.error == 0;
+}
+
+/* Resolves with null if the guard is held, and with the error if another holder has the lock. */
+static void on_hold_tried(napi_env env, napi_status status, void *data)
+{
+    struct job *job = data;
+    struct held *held = job->held;
+    held->busy = false;
+    if (held->taken) {
+        napi_resolve_deferred(env, job->deferred, error_value(env, job->error, job->why));
+        free_job(env, job);
+    } else {
+        on_done(env, status, data);
+    }
+}
+
+static struct held *held_of(napi_env env, napi_callback_info info, napi_value arguments[1])
+{
+    size_t count = 1;
+    void *data = NULL;
+    napi_get_cb_info(env, info, &count, arguments, NULL, NULL);
+    napi_get_value_external(env, arguments[0], &data);
+    return data;
+}
+
+/* guardHold(guard): checks the token and tries to lock the guard; a promise. */
+static napi_value guard_hold(napi_env env, napi_callback_info info)
+{
+    napi_value arguments[1];
+    struct held *held = held_of(env, info, arguments);
+    struct job *job = new_job(env);
+    if (!job)
+        return NULL;
+    job->held = held;
+    held->busy = true;
+    return start_job(env, arguments[0], job, execute_hold, on_hold_tried);
+}
+
+/* guardClose(guard): also releases it. */
+static napi_value guard_close(napi_env env, napi_callback_info info)
+{
+    napi_value arguments[1];
+    close_held(held_of(env, info, arguments));
+    return undefined(env);
+}
+
 NAPI_MODULE_INIT()
 {
     static const struct {
         const char *name;
         napi_callback function;
-    } functions[] = {{"create", create},         {"open", open_candidate},
-                     {"close", close_candidate}, {"leader", read_leader},
-                     {"state", read_state},      {"transfer", transfer},
-                     {"healthy", healthy},       {"guardCheck", guard_check}};
+    } functions[] = {
+        {"create", create},        {"open", open_candidate},    {"close", close_candidate},
+        {"leader", read_leader},   {"state", read_state},       {"transfer", transfer},
+        {"healthy", healthy},      {"guardCheck", guard_check}, {"guardOpen", guard_open},
+        {"guardHold", guard_hold}, {"guardClose", guard_close}};
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
         napi_value function;
         napi_create_function(env, functions[i].name, NAPI_AUTO_LENGTH, functions[i].function, NULL,

@@ -81,7 +81,23 @@ export function observe(
 export function leader(url: string, election: string): Promise<LeaderInfo | null>;
 
 /**
+ * Checks the token, locks the guard of the file, calls the function, which writes to the file, and
+ * releases the guard when its promise has settled. A newer leader that uses holdToken, too, waits
+ * until then, also if this process is stopped meanwhile. Every older token is rejected from then on.
+ *
+ * Without calling the function, rejects with an Error with the code 'ESTALE' if a newer leader has
+ * written, with one with the code 'EBUSY' if the lock was not free within options.timeout
+ * milliseconds (default: no limit), and with the reason of options.signal if it is aborted before.
+ * An aborted signal does not end the function. The function must not call holdToken for the same
+ * file: it would wait for itself.
+ */
+export function holdToken<T>(
+  path: string, token: bigint, write: () => T | PromiseLike<T>,
+  options?: { timeout?: number; signal?: AbortSignal }): Promise<T>;
+
+/**
  * Accepts the token at the guard of the file, and from then on rejects every older one: throws an
- * Error with the code 'ESTALE'.
+ * Error with the code 'ESTALE'. A newer leader may check and write between this call and a write that
+ * follows it: use holdToken if the file must not be written late.
  */
 export function checkToken(path: string, token: bigint): void;

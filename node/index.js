@@ -1,5 +1,7 @@
 // Leader election for Node.js; index.d.ts describes every function.
 'use strict';
+const { performance } = require('node:perf_hooks');
+const { setTimeout: pause } = require('node:timers/promises');
 const addon = require('./build/bellwether.node');
 
 class LeadershipLost extends Error {
@@ -141,4 +143,29 @@ function checkToken(path, token) {
   addon.guardCheck({ path: String(path) }, token);
 }
 
-module.exports = { lead, observe, leader, checkToken, Leadership, LeadershipLost };
+// The kernel has no wait for the lock that an AbortSignal can end, so holdToken asks again.
+const HOLD_RETRY_MS = 10;
+
+async function holdToken(path, token, write, options = {}) {
+  const { timeout = Infinity, signal } = options;
+  if (typeof timeout !== 'number' || !(timeout >= 0)) {
+    throw new TypeError(`invalid timeout '${timeout}': expected milliseconds, 0 or more`);
+  }
+  if (typeof write !== 'function') throw new TypeError('invalid write: expected a function');
+  signal?.throwIfAborted();
+  const until = performance.now() + timeout;
+  const guard = addon.guardOpen({ path: String(path) }, token);
+  try {
+    for (let busy; (busy = await addon.guardHold(guard)) !== null;) {
+      if (performance.now() >= until) throw busy;
+      await pause(HOLD_RETRY_MS);
+      signal?.throwIfAborted();
+    }
+    signal?.throwIfAborted();
+    return await write();
+  } finally {
+    addon.guardClose(guard);
+  }
+}
+
+module.exports = { lead, observe, leader, checkToken, holdToken, Leadership, LeadershipLost };

@@ -200,6 +200,81 @@ test('guard_rejects_older_tokens', async (t) => {
   assert.throws(() => bellwether.checkToken(file, 2n ** 53n), { code: 'ESTALE' });
 });
 
+const deferred = () => {
+  const made = {};
+  made.promise = new Promise((resolve) => { made.resolve = resolve; });
+  return made;
+};
+
+// Two calls exclude each other as two processes do.
+test('held_guard_makes_a_newer_leader_wait_for_the_write', async (t) => {
+  const file = path.join(place(t).directory, 'report.csv');
+  const written = [];
+  let newer;
+  const result = await bellwether.holdToken(file, 7n, async () => {
+    for (const timeout of [0, 30]) {
+      await assert.rejects(bellwether.holdToken(file, 8n, () => written.push('early'), { timeout }), { code: 'EBUSY' });
+    }
+    newer = bellwether.holdToken(file, 8n, () => written.push(8));
+    await pause(50);
+    written.push(7);
+    return 'done';
+  });
+  assert.equal(result, 'done');
+  await newer;
+  assert.deepEqual(written, [7, 8]);
+  await assert.rejects(bellwether.holdToken(file, 7n, () => written.push('late')), { code: 'ESTALE' });
+  assert.deepEqual(written, [7, 8]);
+});
+
+test('stopped_process_keeps_the_guard_until_its_write_has_ended', async (t) => {
+  const { directory, store } = place(t);
+  const file = path.join(directory, 'report.csv');
+  const child = program(t, `const { holdToken } = require(${JSON.stringify(__dirname)});
+    holdToken(${JSON.stringify(file)}, 5n, () => { fs.writeSync(1, 'held'); process.kill(process.pid, 'SIGSTOP');
+      fs.appendFileSync(${JSON.stringify(file)}, 'five'); });`, store);
+  await child.said;
+  while (!/\) T /.test(fs.readFileSync(`/proc/${child.pid}/stat`, 'utf8'))) await pause(1); // stopped
+  await assert.rejects(bellwether.holdToken(file, 6n, () => assert.fail('two holders'), { timeout: 50 }), { code: 'EBUSY' });
+  const newer = bellwether.holdToken(file, 6n, () => fs.appendFileSync(file, ' six'));
+  child.kill('SIGCONT');
+  await newer;
+  assert.equal(fs.readFileSync(file, 'utf8'), 'five six');
+});
+
+test('guard_is_released_when_the_write_fails', async (t) => {
+  const file = path.join(place(t).directory, 'report.csv');
+  await assert.rejects(bellwether.holdToken(file, 1n, () => { throw new RangeError('x'); }), RangeError);
+  await assert.rejects(bellwether.holdToken(file, 1n, async () => { throw new RangeError('x'); }), RangeError);
+  assert.equal(await bellwether.holdToken(file, 1n, () => 'done', { timeout: 0 }), 'done');
+});
+
+test('signal_ends_the_wait_for_the_guard', async (t) => {
+  const file = path.join(place(t).directory, 'report.csv');
+  const stop = new AbortController();
+  const goOn = deferred();
+  const inside = deferred();
+  const holder = bellwether.holdToken(file, 1n, () => { inside.resolve(); return goOn.promise; });
+  await inside.promise;
+  const waiting = bellwether.holdToken(file, 1n, () => assert.fail('two holders'), { signal: stop.signal });
+  stop.abort(new RangeError('enough'));
+  await assert.rejects(waiting, RangeError);
+  await assert.rejects(bellwether.holdToken(file, 1n, () => assert.fail('aborted'), { signal: stop.signal }), RangeError);
+  goOn.resolve();
+  await holder;
+});
+
+test('invalid_arguments_of_a_guard_are_named', async (t) => {
+  const { directory } = place(t);
+  const file = path.join(directory, 'report.csv');
+  const write = () => assert.fail('held');
+  await assert.rejects(bellwether.holdToken(file, 0n, write), { code: 'ENOTOKEN' });
+  await assert.rejects(bellwether.holdToken(file, 8, write), { code: 'EINVAL' });
+  await assert.rejects(bellwether.holdToken(file, 8n), /invalid write/);
+  await assert.rejects(bellwether.holdToken(file, 8n, write, { timeout: -1 }), /invalid timeout/);
+  await assert.rejects(bellwether.holdToken(path.join(directory, 'none', 'file'), 8n, write), /cannot open/);
+});
+
 test('invalid_arguments_are_named', async (t) => {
   const { store } = place(t);
   const work = () => assert.fail('elected');
@@ -213,7 +288,8 @@ test('invalid_arguments_are_named', async (t) => {
 });
 
 test('nothing_is_left_behind', async (t) => {
-  const { store } = place(t);
+  const { directory, store } = place(t);
+  const file = path.join(directory, 'report.csv');
   const descriptors = () => fs.readdirSync('/proc/self/fd').length;
   await bellwether.lead(store, 'e', () => {}, { ttl });
   const before = descriptors();
@@ -222,6 +298,7 @@ test('nothing_is_left_behind', async (t) => {
     await bellwether.lead(store, 'e', () => {}, { ttl });
     await assert.rejects(bellwether.lead(store, '', () => {}, { ttl, signal }));
     await assert.rejects(bellwether.observe('nothing://x', 'e', { signal }).next(), { code: 'EINVAL' });
+    await bellwether.holdToken(file, 1n, () => assert.rejects(bellwether.holdToken(file, 1n, () => {}, { timeout: 0, signal })));
   }
   assert.equal(getEventListeners(signal, 'abort').length, 0);
   assert.ok(descriptors() <= before, `${descriptors()} descriptors, ${before} before`);

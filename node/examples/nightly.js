@@ -2,12 +2,13 @@
 //
 //     node nightly.js STORE FILE ROUNDS
 //
-// Start it as often as you like. Each instance that is elected appends ROUNDS lines to FILE, behind
-// a guard that rejects the writes of a former leader, and hands over. SIGTERM ends it cleanly.
+// Start it as often as you like. Each instance that is elected appends ROUNDS lines to FILE, and
+// hands over. It holds a guard during each write, so that a former leader never writes after a newer
+// one. SIGTERM ends it cleanly.
 'use strict';
 const fs = require('node:fs/promises');
 const { setTimeout: pause } = require('node:timers/promises');
-const { lead, checkToken, LeadershipLost } = require('..');
+const { lead, holdToken, LeadershipLost } = require('..');
 
 const [store, path, rounds] = process.argv.slice(2);
 const stop = new AbortController();
@@ -15,8 +16,8 @@ process.once('SIGTERM', () => stop.abort());
 
 async function work({ signal, token }) {
   for (let round = 1; round <= Number(rounds) && !stop.signal.aborted; round++) {
-    checkToken(path, token); // throws ESTALE if a newer leader has written
-    await fs.appendFile(path, `token ${token} round ${round}\n`);
+    const write = () => fs.appendFile(path, `token ${token} round ${round}\n`);
+    await holdToken(path, token, write, { signal }); // rejects with ESTALE if a newer leader has written
     await pause(20, null, { signal }); // rejects when the leadership is lost
   }
 }
