@@ -20,10 +20,8 @@ The last line is TAP's plan; a failed run prints the failed call with its stack,
 import argparse
 import collections
 import concurrent.futures
-import mmap
 import os
 import random
-import struct
 import subprocess
 import sys
 import tempfile
@@ -35,37 +33,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "system", part) for part in ("torture", "kit", "store")]
 import subjects  # noqa: E402
 from run_lib import Tap  # noqa: E402
+from state import new_state, read_calls, read_state  # noqa: E402
+import stores  # noqa: E402,F401 pylint: disable=unused-import; it adds subjects
 from watcher import Watcher  # noqa: E402
 
-KINDS = ["alloc", "call"]
-# struct torture_state, struct torture_frame and struct torture_entry of system/torture/state.h
-HEAD, FRAME, ENTRY = struct.Struct("<IIIIIiII32s"), struct.Struct("<56sQ"), struct.Struct("<IIQQ24s")
-FRAMES, ENTRIES = 24, 400000
-SIZE = HEAD.size + FRAMES * FRAME.size + ENTRIES * ENTRY.size
 SHORT_LIMIT = 20  # failures per subject in the short form
 
-Call = collections.namedtuple("Call", "kind index site stack name")
-State = collections.namedtuple("State", "armed allocs calls failed entries error pid depth name frames")
-
-
-def text(raw):
-    return raw.rstrip(b"\0").decode()
-
-
-def read_state(path):
-    with open(path, "rb") as file:
-        raw = file.read(HEAD.size + FRAMES * FRAME.size)
-    head = HEAD.unpack_from(raw)
-    frames = [FRAME.unpack_from(raw, HEAD.size + i * FRAME.size) for i in range(min(head[7], FRAMES))]
-    return State(*head[:8], text(head[8]), [(text(module), offset) for module, offset in frames])
-
-
-def read_calls(path):
-    """All counted calls, in their order."""
-    count = min(read_state(path).entries, ENTRIES)
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), SIZE, prot=mmap.PROT_READ) as raw:
-        rows = [ENTRY.unpack_from(raw, HEAD.size + FRAMES * FRAME.size + i * ENTRY.size) for i in range(count)]
-    return [Call(KINDS[kind], index, site, stack, text(name)) for kind, index, site, stack, name in rows if index]
+# What a run did, the state of the interposer, the counted calls, and whether it crashed in a library that may
+Result = collections.namedtuple("Result", "problems story state calls excused")
 
 
 class Bench:
@@ -100,14 +75,8 @@ class Bench:
         return env
 
 
-def new_state(path):
-    with open(path, "wb") as file:
-        file.write(struct.pack("<I", 1))
-        file.truncate(SIZE)
-
-
 def play(bench, subject, fail=None):
-    """Runs the subject once. Returns what it did, the state of the interposer and the counted calls."""
+    """Runs the subject once."""
     with tempfile.TemporaryDirectory(prefix="bellwether-torture-") as folder:
         state = os.path.join(folder, "torture-state")
         new_state(state)
@@ -118,7 +87,7 @@ def play(bench, subject, fail=None):
             problems = run.problems()
         finally:
             run.clean()
-        return problems, run.story(), read_state(state), read_calls(state) if not fail else []
+        return Result(problems, run.story(), read_state(state), read_calls(state) if not fail else [], run.excused)
 
 
 def choose(calls, options, share):
@@ -167,31 +136,33 @@ class Campaign:
     def __init__(self, bench, subject, options, tap):
         self.bench, self.subject, self.options, self.tap = bench, subject, options, tap
         self.lock, self.until = threading.Lock(), time.monotonic() + options.seconds
-        self.failed = self.unreached = self.runs = 0
+        self.failed = self.unreached = self.runs = self.excused = 0
         self.causes = collections.Counter()
 
     def one(self, fail):
         if time.monotonic() > self.until:
             return
         try:
-            problems, story, state, _ = play(self.bench, self.subject, fail)
+            result = play(self.bench, self.subject, fail)
         except Exception as error:  # pylint: disable=broad-except; the other failures are still worth a run
-            problems, story, state = [f"the test itself failed: {error!r}"], "", None
+            result = Result([f"the test itself failed: {error!r}"], "", None, [], False)
         with self.lock:
             self.runs += 1
-            if state and not state.failed:
+            self.excused += result.excused
+            if result.state and not result.state.failed:
                 self.unreached += 1
-            if problems:
+            if result.problems:
                 self.failed += 1
-                self.report(fail, problems, story, state)
+                self.report(fail, result)
 
-    def report(self, fail, problems, story, state):
-        print(f"# {self.subject.name} --fail {fail}: {'; '.join(problems)}")
+    def report(self, fail, result):
+        state = result.state
+        print(f"# {self.subject.name} --fail {fail}: {'; '.join(result.problems)}")
         if state and state.failed:
             print(f"#   failed: {state.name} with {os.strerror(state.error)} in process {state.pid}")
             self.bench.current = self.subject.program(self.bench)
             print("".join(f"#   {line}\n" for line in lines_of(self.bench, state.frames)), end="")
-        print("".join(f"#   | {line}\n" for line in story.splitlines()[-40:]), end="", flush=True)
+        print("".join(f"#   | {line}\n" for line in result.story.splitlines()[-40:]), end="", flush=True)
 
     def run(self):
         with self.subject.shared(self.bench):
@@ -199,15 +170,16 @@ class Campaign:
 
     def run_all(self):
         name, began = self.subject.name, time.monotonic()
-        problems, story, state, calls = play(self.bench, self.subject)
-        if problems:
-            self.tap.result(False, f"{name} works when nothing fails", "\n".join(problems + [story]))
+        result = play(self.bench, self.subject)
+        if result.problems:
+            self.tap.result(False, f"{name} works when nothing fails", "\n".join(result.problems + [result.story]))
             return
-        wanted = choose(calls, self.options, self.subject.share)
+        wanted = choose(result.calls, self.options, self.subject.share)
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
             list(pool.map(self.one, wanted))
-        self.tap.comment(f"{name}: {state.allocs} allocations and {state.calls} system calls; {self.runs} failures injected, "
-                         f"{self.unreached} not reached, {self.failed} judged wrong, {time.monotonic() - began:.0f} s")
+        crashes = f"{self.excused} crashed in a library, " if self.excused else ""
+        self.tap.comment(f"{name}: {result.state.allocs} allocations and {result.state.calls} system calls; {self.runs} failures "
+                         f"injected, {self.unreached} not reached, {crashes}{self.failed} judged wrong, {time.monotonic() - began:.0f} s")
         self.tap.result(self.failed == 0 and self.runs > self.unreached, f"{name} survives each failed call")
 
 
@@ -215,7 +187,7 @@ def show_one(bench, subject, fail):
     kind, index, *choice = fail.split(":")
     words = [kind, index, *(choice if len(choice) == 2 else ["1", *(choice or ["0"])])]
     with subject.shared(bench):
-        problems, story, state, _ = play(bench, subject, ":".join(words))
+        problems, story, state, _, _ = play(bench, subject, ":".join(words))
     bench.current = subject.program(bench)
     print(story)
     print(f"failed calls: {state.failed}; {state.name}: {os.strerror(state.error)}")

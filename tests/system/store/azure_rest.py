@@ -1,13 +1,28 @@
-"""A client of Azure's Blob REST API without Bellwether code: leases, reads and writes as plain programs do."""
+"""Azurite, and a client of Azure's Blob REST API without Bellwether code: leases, reads and writes as plain programs do."""
 import base64
 import email.utils
 import hashlib
 import hmac
 import http.client
+import os
+import subprocess
 import urllib.parse
 
+from store_lib import Skip
+
+VERSION = "3.35.0"  # of Azurite
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+
+def server_words(port, *options):
+    """The command that starts Azurite."""
+    npm = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "npm.sh")
+    done = subprocess.run([npm, "azurite", VERSION], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Skip(f"azurite is not here: {done.stdout.strip() or done.stderr.strip()}")
+    return [os.path.join(done.stdout.strip(), "azurite-blob"), "--blobHost", "127.0.0.1", "--blobPort", str(port),
+            "--disableTelemetry", "--skipApiVersionCheck", "--silent", *options]
 
 
 def digest(text):

@@ -1,13 +1,29 @@
-"""Clients of DynamoDB without Bellwether code: plain calls, AWS's lock client, and a check of signatures."""
+"""dynalite, and clients of DynamoDB without Bellwether code: plain calls, AWS's lock client, and a check of signatures."""
 import hashlib
 import hmac
 import http.client
 import json
+import os
+import subprocess
 import time
 import uuid
 
+from store_lib import Skip
+
+VERSION = "4.0.0"  # of dynalite
+
 FAKE = ("AWS4-HMAC-SHA256 Credential=a/20200101/eu-central-1/dynamodb/aws4_request, SignedHeaders=host;x-amz-date, "
         "Signature=0000000000000000000000000000000000000000000000000000000000000000")
+
+
+def server_words(port, *options, home=None):
+    """The command that starts dynalite. `home` is the user's home directory, where it is installed."""
+    npm = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "npm.sh")
+    done = subprocess.run([npm, "dynalite", VERSION], capture_output=True, text=True, check=False,
+                          env=dict(os.environ, **({"HOME": home} if home is not None else {})))
+    if done.returncode:
+        raise Skip(f"dynalite is not here: {done.stdout.strip() or done.stderr.strip()}")
+    return [os.path.join(done.stdout.strip(), "dynalite"), "--host", "127.0.0.1", "--port", str(port), "--createTableMs", "0", *options]
 
 
 class Condition(Exception):

@@ -22,12 +22,10 @@ import stall  # noqa: E402
 from run_lib import lives, send, wait_for  # noqa: E402
 from store_lib import Place, Server, Skip, Suite, free_ports, listens, program  # noqa: E402
 
-VERSION = "3.35.0"
 TTL = "15s"
 TTL_S = 15.0
 PUNCTUAL = {"kill_after": "2s"}
 TIMEOUT_S = 120.0  # timeout of a hung test; no test asserts on it
-HERE = os.path.dirname(os.path.abspath(__file__))
 
 suite = Suite()
 begun = []  # tests that run in parallel
@@ -71,12 +69,8 @@ def say(text):
 
 
 def azurite(place, *options, name="azurite", port=None):
-    done = subprocess.run([os.path.join(HERE, "..", "..", "npm.sh"), "azurite", VERSION], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Skip(f"azurite is not here: {done.stdout.strip() or done.stderr.strip()}")
     port = port or free_ports()[0]
-    words = [os.path.join(done.stdout.strip(), "azurite-blob"), "--blobHost", "127.0.0.1", "--blobPort", str(port),
-             "--disableTelemetry", "--skipApiVersionCheck", "--silent", *options]
+    words = rest.server_words(port, *options)
     if "--inMemoryPersistence" not in options:
         words += ["--location", place.folder(name)]
     return Server(place, name, words, port).start()

@@ -8,7 +8,6 @@ import random
 import re
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -18,14 +17,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import dynamodb_lib as aws  # noqa: E402
 import stall  # noqa: E402
 from run_lib import lives, send, wait_for  # noqa: E402
-from store_lib import Place, Server, Skip, Suite, free_ports  # noqa: E402
+from store_lib import Place, Server, Suite, free_ports  # noqa: E402
 
-VERSION = "4.0.0"
 TABLE = "locks"
 TTL_S = 3.0
 PUNCTUAL = {"kill_after": "1s"}
 TIMEOUT_S = 60.0  # timeout of a hung test; no test asserts on it
-HERE = os.path.dirname(os.path.abspath(__file__))
 ID, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 
 suite = Suite()
@@ -40,14 +37,8 @@ def say(text):
 
 
 def dynalite(place, *options):
-    done = subprocess.run([os.path.join(HERE, "..", "..", "npm.sh"), "dynalite", VERSION], capture_output=True, text=True, check=False,
-                          env=dict(os.environ, HOME=USER_HOME))
-    if done.returncode:
-        raise Skip(f"dynalite is not here: {done.stdout.strip() or done.stderr.strip()}")
     port = free_ports()[0]
-    words = [os.path.join(done.stdout.strip(), "dynalite"), "--host", "127.0.0.1", "--port", str(port), "--createTableMs", "0",
-             *options]
-    return Server(place, "dynalite", words, port).start()
+    return Server(place, "dynalite", aws.server_words(port, *options, home=USER_HOME), port).start()
 
 
 def ready(place, *options):

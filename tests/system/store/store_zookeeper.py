@@ -18,92 +18,15 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 import stall  # noqa: E402
 from run_lib import send, wait_for  # noqa: E402
-from store_lib import SANITIZED, Place, Server, Skip, Suite, free_ports, program  # noqa: E402
+from store_lib import SANITIZED, Place, Skip, Suite, program  # noqa: E402
+from zookeeper_lib import JARS, PYTHON, Ensemble, mode  # noqa: E402
 
 LONG = "--long" in sys.argv
 sys.argv = [word for word in sys.argv if word != "--long"]
 suite = Suite()
 HERE = os.path.dirname(os.path.abspath(__file__))
-JARS = "/usr/share/java"
-PYTHON = "/usr/bin/python3"  # Debian's Python, for which kazoo is installed
 TIMEOUT_S = 60.0            # timeout of a hung test; no test asserts on it
-TICK_MS = 200
 PASSWORD = "s3cret-and-only-in-a-file"
-
-
-def word(port, letters):
-    """Sends a four-letter command to the server; '' if it does not answer."""
-    try:
-        with socket.create_connection(("127.0.0.1", port), 5) as s:
-            s.settimeout(5)
-            s.sendall(letters.encode())
-            data = b""
-            while chunk := s.recv(65536):
-                data += chunk
-            return data.decode(errors="replace")
-    except OSError:
-        return ""
-
-
-def mode(port):
-    found = re.search(r"^Mode: (\w+)", word(port, "srvr"), re.M)
-    return found.group(1) if found else ""
-
-
-class Ensemble:
-    """ZooKeeper servers on loopback, each with its own data and a small heap."""
-
-    def __init__(self, place, count=3, settings=""):
-        self.place, self.count = place, count
-        java = program("java", "default-jre-headless")
-        if not os.path.exists(f"{JARS}/zookeeper.jar"):
-            raise Skip("zookeeper.jar is not here: install zookeeper")
-        self.ports = free_ports(count)
-        peers = free_ports(2 * count)
-        lines = "".join(f"server.{i + 1}=127.0.0.1:{peers[2 * i]}:{peers[2 * i + 1]}\n" for i in range(count))
-        self.servers = []
-        for i, port in enumerate(self.ports):
-            data = place.folder(f"data{i}")
-            place.file(f"data{i}/myid", f"{i + 1}\n")
-            config = place.file(f"zoo{i}.cfg", f"tickTime={TICK_MS}\ninitLimit=50\nsyncLimit=10\ndataDir={data}\n"
-                                f"clientPort={port}\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
-                                f"maxClientCnxns=0\n4lw.commands.whitelist=*\nmaxSessionTimeout=60000\n{settings}\n"
-                                + (lines if count > 1 else ""))
-            words = [java, "-Xmx128m", "-Xms24m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS}/zookeeper.jar",
-                     "org.apache.zookeeper.server.quorum.QuorumPeerMain", config]
-            self.servers.append(Server(place, f"zk{i}", words, port=port, ready=lambda p=port: mode(p) != ""))
-        self.start()
-
-    def start(self):
-        for server in self.servers:
-            server.start(wait=False)
-        for server in self.servers:
-            server.wait_ready()
-
-    def leader(self):
-        def known():
-            """a leader among the servers"""
-            return [i for i, port in enumerate(self.ports) if mode(port) in ("leader", "standalone")]
-        return wait_for(known, TIMEOUT_S, 0.05)[0]
-
-    def hosts(self):
-        return ",".join(f"127.0.0.1:{port}" for port in self.ports)
-
-    def url(self, path, ports=None, more=""):
-        ports = self.ports if ports is None else ports
-        return "zookeeper://" + ",".join(f"127.0.0.1:{p}" for p in ports) + path + more
-
-    def tree(self, path):
-        """The children of a path, read by kazoo; [] if the path does not exist."""
-        code = ("import sys\nfrom kazoo.client import KazooClient\nfrom kazoo.exceptions import NoNodeError\n"
-                "c = KazooClient(hosts=sys.argv[1]); c.start(60)\n"
-                "try: c.sync('/'); print('\\n'.join(sorted(c.get_children(sys.argv[2]))))\n"
-                "except NoNodeError: pass\nc.stop()")
-        done = subprocess.run([PYTHON, "-c", code, self.hosts(), path], capture_output=True, text=True, timeout=120, check=False)
-        if "No module named 'kazoo'" in done.stderr:
-            raise Skip("kazoo is not here: install python3-kazoo")
-        assert done.returncode == 0, done.stderr
-        return done.stdout.split()
 
 
 _shared, _making = {}, threading.Lock()
