@@ -3,8 +3,8 @@
  * Threads. The library's own thread renews the lease and calls the callbacks below; it never waits
  * for the event loop. A callback stores the state under a lock and asks the event loop to call the
  * JavaScript function `changed`, which then reads the state. Calls that may wait for the store
- * (open, resign, leader), and the check of a held guard, which waits for the disk, run on the thread
- * pool of libuv.
+ * (open, resign, leader) run on the thread pool of libuv. So does the check of a held guard, which
+ * waits for the disk.
  *
  * A candidate is used only by the thread of its event loop, unless a comment says otherwise. */
 #define NAPI_VERSION 8
