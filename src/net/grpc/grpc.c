@@ -1,6 +1,7 @@
 /* The channel: chooses one endpoint at a time and enforces deadlines; see grpc.h. */
 #include "net/grpc/state.h"
 
+#include "core/base/bug.h"
 #include "core/base/error.h"
 #include "net/seed.h"
 
@@ -14,6 +15,7 @@
 #define PING_MS      6000u /* etcd's servers allow a PING every 5 s */
 #define PAUSE_MIN_MS 50u
 #define PAUSE_MAX_MS 1000u
+#define SETUP_MAX_MS 5000u
 #define SLOW_MAX     3u
 
 static void connect_next(struct bw_grpc *channel);
@@ -129,6 +131,21 @@ static void on_down(void *context, const char *why)
     grpc_drop(context, why, false);
 }
 
+/* A slow server must not fall behind forever, with one attempt after the other that is given up
+ * shortly before it would succeed. So the limit doubles with each round in which all endpoints
+ * failed. */
+uint64_t bw_grpc_setup_ms(const struct bw_grpc *channel)
+{
+    uint64_t most = channel->timeout_ms > SETUP_MAX_MS ? channel->timeout_ms : SETUP_MAX_MS;
+    uint64_t limit = channel->timeout_ms;
+    if (BW_BUG(grpc_setup_limit_does_not_grow))
+        return limit;
+    for (uint32_t round = channel->failed / channel->options.count; round > 0 && limit < most;
+         round--)
+        limit *= 2;
+    return limit < most ? limit : most;
+}
+
 static void connect_next(struct bw_grpc *channel)
 {
     const struct bw_grpc_endpoint *endpoint = &channel->options.endpoints[channel->at];
@@ -137,6 +154,7 @@ static void connect_next(struct bw_grpc *channel)
                                     .port = endpoint->port,
                                     .tls = channel->options.tls,
                                     .within_ms = channel->timeout_ms,
+                                    .setup_ms = bw_grpc_setup_ms(channel),
                                     .context = channel,
                                     .up = on_up,
                                     .down = on_down};

@@ -78,8 +78,10 @@ int bw_grpc_open(struct bw_grpc **out, const struct bw_grpc_options *options);
 /* Drops all calls and calls no more hooks. The memory is freed with the loop's handles. */
 void bw_grpc_close(struct bw_grpc *channel);
 
-/* How long an endpoint may take to answer a connection or a PING. */
+/* How long an endpoint may take to accept a connection or to answer a PING. */
 void bw_grpc_set_timeout(struct bw_grpc *channel, uint64_t ms);
+/* How long an accepted connection may take until it is up, and then each early call. */
+uint64_t bw_grpc_setup_ms(const struct bw_grpc *channel);
 /* Sets a header, such as the credentials, of every call that starts from now on, except early
  * calls. */
 void bw_grpc_set_header(struct bw_grpc *channel, const char *name, const char *value);

@@ -326,6 +326,7 @@ static int open_link(struct bw_h2 *h2)
                                    .port = h2->options.port,
                                    .tls = h2->options.tls,
                                    .within_ms = h2->options.within_ms,
+                                   .setup_ms = h2->options.setup_ms,
                                    .context = h2,
                                    .up = on_link_up,
                                    .bytes = on_bytes,
@@ -353,7 +354,7 @@ struct bw_h2 *bw_h2_open(const struct bw_h2_options *options)
     h2->flusher.data = h2->limit.data = h2;
     h2->handles = 2;
     h2->received_ms = bw_h2_now_ms();
-    uv_timer_start(&h2->limit, on_late, options->within_ms, 0);
+    uv_timer_start(&h2->limit, on_late, options->within_ms + options->setup_ms, 0);
     return h2;
 }
 

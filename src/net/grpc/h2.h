@@ -23,7 +23,8 @@ struct bw_h2_options {
     const char *host;
     uint16_t port;
     struct bw_tls_config *tls; /* NULL: no TLS */
-    uint64_t within_ms;        /* time limit until `up` */
+    uint64_t within_ms;        /* time limit until the server accepts the connection */
+    uint64_t setup_ms;         /* time limit from then on until `up` */
     void *context;
     void (*up)(void *context);
     /* The connection ended; called once. All its streams end with it, without a call of `ended`. */

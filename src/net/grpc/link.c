@@ -80,7 +80,7 @@ static void on_late(uv_timer_t *timer)
              link->resolving ? "host name not resolved"
              : link->tls     ? "no TLS handshake"
                              : "no connection",
-             (unsigned long long)link->options.within_ms);
+             (unsigned long long)(link->tls ? link->options.setup_ms : link->options.within_ms));
     fail(link, what, NULL);
 }
 
@@ -226,6 +226,7 @@ static void on_connected(uv_connect_t *request, int status)
         try_next(link);
         return;
     }
+    uv_timer_start(&link->timer, on_late, link->options.setup_ms, 0);
     uv_tcp_nodelay(link->tcp, 1);
     uv_read_start((uv_stream_t *)link->tcp, on_alloc, on_read);
     if (!link->options.tls)

@@ -21,7 +21,8 @@ struct bw_link_options {
     const char *host; /* copied */
     uint16_t port;
     struct bw_tls_config *tls; /* NULL: no TLS; borrowed for the lifetime of the link */
-    uint64_t within_ms;        /* time limit until `up` */
+    uint64_t within_ms;        /* time limit until the peer accepts the connection */
+    uint64_t setup_ms;         /* time limit from then on until `up` */
     void *context;
     void (*up)(void *context);
     void (*bytes)(void *context, const uint8_t *bytes, size_t length);

@@ -286,7 +286,8 @@ static int ask(struct pending_call *pending, char *why)
 {
     struct etcd_client *client = pending->client;
     struct bw_grpc_head head = {.path = pending->method->path,
-                                .within_ms = client->timeout_ms,
+                                .within_ms = pending->early ? bw_grpc_setup_ms(client->grpc)
+                                                            : client->timeout_ms,
                                 .early = pending->early,
                                 .urgent = pending->urgent && !BW_BUG(etcd_forgets_urgency)};
     if (pending->method == &etcd_grant_method)

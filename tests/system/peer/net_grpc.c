@@ -1,5 +1,5 @@
-/* The order in which calls of a channel arrive at a server. An HTTP/2 server on the same loop
- * records every request and answers when the test requests it. */
+/* The order in which calls of a channel arrive at a server, and a server that is slow to greet. An
+ * HTTP/2 server on the same loop records every request and answers when the test requests it. */
 #include "net/api.pb-c.h"
 #include "store/etcd/client.h"
 #include "unit/unit.h"
@@ -24,6 +24,7 @@ static nghttp2_session *session;
 static unsigned port, open_handles;
 static struct request seen[SEEN_MAX];
 static unsigned seen_count, answered, ended;
+static bool is_slow;
 /* the channel of the current test; closed after the test, even if it failed */
 static struct bw_grpc *channel;
 static struct etcd_client *client; /* the etcd client of the current test; closed likewise */
@@ -105,9 +106,15 @@ static void on_bytes(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer
     flush();
 }
 
+static void on_slow_connection(uv_stream_t *stream, int status);
+
 static void on_connection(uv_stream_t *stream, int status)
 {
     nghttp2_session_callbacks *callbacks;
+    if (is_slow) {
+        on_slow_connection(stream, status);
+        return;
+    }
     assert_int_equal(status, 0);
     uv_tcp_init(&loop, &connection);
     open_handles++;
@@ -147,6 +154,7 @@ static int open_server(void **state)
     session = NULL;
     channel = NULL;
     client = NULL;
+    is_slow = false;
     seen_count = answered = ended = 0;
     memset(seen, 0, sizeof seen);
     uv_loop_init(&loop);
@@ -322,7 +330,100 @@ static void calls_that_are_cancelled_while_they_wait_are_not_sent(void **state)
     assert_seen(BW_GRPC_AT_ONCE + 2, "/first", BW_GRPC_AT_ONCE + 4);
 }
 
-/* ---- the same through the etcd client ---- */
+/* ---- a slow server ---- */
+
+#define SLOW_MS     400u
+#define PATIENCE_MS 50u
+#define ATTEMPTS    12u
+
+struct slow_connection {
+    uv_tcp_t tcp;
+    uv_timer_t timer;
+    uv_write_t write;
+    unsigned handles;
+};
+
+static unsigned attempts;
+static bool greeted;
+
+static void on_slow_closed(uv_handle_t *handle)
+{
+    struct slow_connection *slow = handle->data;
+    if (--slow->handles == 0)
+        free(slow);
+}
+
+static void close_slow(struct slow_connection *slow)
+{
+    if (uv_is_closing((uv_handle_t *)&slow->tcp))
+        return;
+    uv_close((uv_handle_t *)&slow->tcp, on_slow_closed);
+    uv_close((uv_handle_t *)&slow->timer, on_slow_closed);
+}
+
+static void on_slow_bytes(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
+{
+    (void)buffer;
+    if (length < 0)
+        close_slow(stream->data);
+}
+
+static void on_slow_timer(uv_timer_t *timer)
+{
+    static char settings[] = {0, 0, 0, 4, 0, 0, 0, 0, 0};
+    struct slow_connection *slow = timer->data;
+    uv_buf_t buffer = uv_buf_init(settings, sizeof settings);
+    uv_write(&slow->write, (uv_stream_t *)&slow->tcp, &buffer, 1, NULL);
+}
+
+/* Refuses the first connection: its time limit is not yet the one of the test. */
+static void on_slow_connection(uv_stream_t *stream, int status)
+{
+    struct slow_connection *slow = calloc(1, sizeof *slow);
+    assert_non_null(slow);
+    assert_int_equal(status, 0);
+    uv_tcp_init(&loop, &slow->tcp);
+    uv_timer_init(&loop, &slow->timer);
+    slow->handles = 2;
+    slow->tcp.data = slow->timer.data = slow;
+    assert_int_equal(uv_accept(stream, (uv_stream_t *)&slow->tcp), 0);
+    if (attempts++ == 0) {
+        close_slow(slow);
+        return;
+    }
+    uv_read_start((uv_stream_t *)&slow->tcp, on_alloc, on_slow_bytes);
+    uv_timer_start(&slow->timer, on_slow_timer, SLOW_MS, 0);
+}
+
+static bool on_greeted(void *context)
+{
+    (void)context;
+    greeted = true;
+    return true;
+}
+
+static void ignore_failure(void *context, const char *why)
+{
+    (void)context;
+    (void)why;
+}
+
+static void slow_server_is_given_more_time_in_each_round(void **state)
+{
+    struct bw_grpc_options options = {.up = on_greeted, .down = ignore_failure};
+    (void)state;
+    is_slow = true;
+    attempts = 0;
+    greeted = false;
+    set_endpoint(&options);
+    assert_int_equal(bw_grpc_open(&channel, &options), 0);
+    bw_grpc_set_timeout(channel, PATIENCE_MS);
+    while (!greeted && attempts < ATTEMPTS)
+        uv_run(&loop, UV_RUN_ONCE);
+    assert_true(greeted);
+}
+
+/* ---- the order of requests through the etcd client ---- */
 
 static void on_up(void *context)
 {
@@ -377,6 +478,7 @@ int main(void)
         with_server(urgent_calls_made_before_the_connection_is_up_are_sent_first),
         with_server(all_calls_are_sent_once_and_in_order),
         with_server(calls_that_are_cancelled_while_they_wait_are_not_sent),
+        with_server(slow_server_is_given_more_time_in_each_round),
         with_server(urgent_request_of_the_etcd_client_is_sent_before_all_waiting_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

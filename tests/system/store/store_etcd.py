@@ -7,6 +7,7 @@ hostile replies.
 --long adds the suite over TLS with a user, and 1,000 waiting candidates."""
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -207,8 +208,11 @@ def guard_rejects_stale_or_missing_token():
 
 # ---- faults ----
 
-@suite.test
-def holder_stays_when_one_member_fails():
+class Starved(Exception):
+    """The members waited for a CPU, so that this attempt proves nothing."""
+
+
+def stay_while_one_member_fails():
     with Place("etcd") as place:
         cluster = Cluster(place, 3, QUICK)
         with suite.room(cluster.url(), ttl="6s", retry="200ms") as room:
@@ -216,20 +220,40 @@ def holder_stays_when_one_member_fails():
             room.started(1, TIMEOUT_S)
             room.candidate("ben")
             in_line(cluster.url(), 2)
+
+            def stays():
+                assert not ada.events("step-down"), ada.events("step-down")
+                assert len(room.starts()) == 1
             for i in range(3):  # each member in turn: the ones that candidates use, and the cluster's leader
+                watch = stall.Watch([member.process.pid for member in cluster.members] + [ada.pid])
                 cluster.members[i].pause()
                 time.sleep(4)
                 cluster.members[i].resume()
                 cluster.members[i].wait_ready()
+                if ada.events("step-down") and watch.excuses(1.0, "the pause of a member"):
+                    raise Starved
+            stays()
+            watch = stall.Watch([member.process.pid for member in cluster.members] + [ada.pid])
             leader = cluster.leader()
             cluster.members[leader].kill()
             time.sleep(4)
-            assert not ada.events("step-down"), ada.events("step-down")
-            assert len(room.starts()) == 1
+            if ada.events("step-down") and watch.excuses(1.0, "the death of a member"):
+                raise Starved
+            stays()
             cluster.members[leader].start()
             ada.signal(signal.SIGTERM)
             room.started(2, TIMEOUT_S)
             room.judge()
+
+
+@suite.test
+def holder_stays_when_one_member_fails():
+    for _ in range(stall.ATTEMPTS):
+        try:
+            return stay_while_one_member_fails()
+        except Starved:
+            continue
+    raise AssertionError("the members waited for a CPU in each attempt")
 
 
 @suite.test
@@ -550,6 +574,27 @@ def a_user_leads_over_tls_and_its_token_is_renewed():
             for candidate in (ada, ben):
                 with open(candidate.errors, encoding="utf-8") as file:
                     assert PASSWORD not in file.read()
+
+
+@suite.test
+def user_leads_after_a_slow_greeting():
+    with Place("etcd") as place:
+        metrics = f"http://127.0.0.1:{free_ports(1)[0]}"
+        cluster, tls, _ = guarded_cluster(place, ["--listen-metrics-urls", metrics])
+        secret = place.file("secret", PASSWORD + "\n", 0o600)
+        line = place.proxy(cluster.ports[0])
+        line.delay(0.3)  # TLS, the greeting and the password each need longer than a request may take
+        url = f"etcds://lead@127.0.0.1:{line.port}/jobs?ca-file={tls['ca']}&password-file={secret}"
+        with suite.room(url, ttl="2s") as room:
+            room.candidate("ada")
+
+            def authenticated():
+                """the server to accept the password"""
+                with urllib.request.urlopen(metrics + "/metrics", timeout=TIMEOUT_S) as answer:
+                    return re.search(rb'^grpc_server_handled_total.grpc_code="OK",grpc_method="Authenticate".* [1-9]', answer.read(), re.M)
+            wait_for(authenticated, TIMEOUT_S, 0.1)
+            line.delay(0)
+            room.started(1, TIMEOUT_S)
 
 
 @suite.test
