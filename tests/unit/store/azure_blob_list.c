@@ -108,16 +108,17 @@ static void malformed_answers_are_refused(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++)
         assert_int_equal(parse(bodies[i]), BW_EMALFORMED);
-    char *body = malloc(AZURE_MARKER_MAX + 200);
-    assert_non_null(body);
-    int start = sprintf(body, "<EnumerationResults><NextMarker>");
-    memset(body + start, 'm', AZURE_MARKER_MAX + 1);
-    snprintf(body + start + AZURE_MARKER_MAX + 1, 100, "</NextMarker></EnumerationResults>");
+    static const char start[] = "<EnumerationResults><NextMarker>";
+    static const char end[] = "</NextMarker></EnumerationResults>";
+    static char body[AZURE_MARKER_MAX + 200];
+    const size_t at = sizeof start - 1;
+    memcpy(body, start, at);
+    memset(body + at, 'm', AZURE_MARKER_MAX + 1);
+    memcpy(body + at + AZURE_MARKER_MAX + 1, end, sizeof end);
     assert_int_equal(parse(body), BW_EMALFORMED);
-    snprintf(body + start + AZURE_MARKER_MAX, 100, "</NextMarker></EnumerationResults>");
+    memcpy(body + at + AZURE_MARKER_MAX, end, sizeof end);
     assert_int_equal(parse(body), 0);
     assert_int_equal(strlen(marker), AZURE_MARKER_MAX);
-    free(body);
 }
 
 /* Every prefix of an answer, and every answer with one byte changed, is parsed or refused. */
