@@ -24,6 +24,7 @@
 #define REQUESTS   4u /* outstanding per candidate */
 #define TICK       (100 * BW_MS)
 #define START      (1000 * TICK)
+#define DEAD_IDS   64u /* different request ids of crashed processes in one state */
 
 enum verb {
     ADVANCE,
@@ -354,6 +355,24 @@ static enum bw_explore_result answer(struct world *w, uint32_t to, struct reques
 
 /* ---- digest ---- */
 
+/* Ids of processes that crashed, in the order of their first use in a digest. */
+static struct {
+    uint64_t id[DEAD_IDS];
+    uint32_t count;
+} dead;
+
+/* Only the equality of such ids matters, so they are numbered. */
+static uint64_t name_of_dead(uint64_t request)
+{
+    uint32_t i = 0;
+    while (i < dead.count && dead.id[i] != request)
+        i++;
+    BW_ASSERT(i < DEAD_IDS);
+    dead.id[i] = request;
+    dead.count = i == dead.count ? i + 1 : dead.count;
+    return i + 1;
+}
+
 /* The id of a running elector: its candidate and how many requests ago. */
 static uint64_t name(const void *context, uint64_t request)
 {
@@ -364,7 +383,7 @@ static uint64_t name(const void *context, uint64_t request)
         if (next >> 32 == request >> 32)
             return (uint64_t)candidate << 48 | (next - request);
     }
-    return request;
+    return name_of_dead(request);
 }
 
 static void add_request(const struct world *w, const struct request *r, struct bw_digest *out)
@@ -392,6 +411,7 @@ static void digest(void *state, struct bw_digest *out)
     struct world *w = state;
     struct bw_lease_naming naming = {.name = name, .context = w, .version = w->record.version};
     out->now = w->now;
+    dead.count = 0;
     bw_digest_add(out, w->faults);
     bw_digest_add(out, w->record.token << 8 | w->record.holder << 4 | w->record.held << 1 |
                            w->record.clean);

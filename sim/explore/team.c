@@ -165,16 +165,20 @@ static void send(struct bw_team *team, const struct bw_message *msg)
     uint8_t *count = &team->in_flight[link];
     size_t used = bw_message_used(msg->kind);
     BW_ASSERT(!msg->data && msg->to >= 1 && msg->to <= team->settings->nodes);
+    struct bw_message copy;
+    memset(&copy, 0, sizeof copy);
+    memcpy(&copy, msg, used);
+    if (msg->kind == BW_MSG_RELEASE) /* its receiver does not read the echo */
+        copy.promise.echo = 0;
     for (uint32_t i = 0; i < *count; i++)
-        if (memcmp(&at[i], msg, used) == 0)
+        if (memcmp(&at[i], &copy, used) == 0)
             return;
     if (*count == (team->playing ? 1 : team->links)) {
         memmove(at, at + 1, (*count - 1u) * sizeof at[0]);
         memmove(sent, sent + 1, (*count - 1u) * sizeof sent[0]);
         --*count;
     }
-    memset(&at[*count], 0, sizeof at[0]);
-    memcpy(&at[*count], msg, used);
+    at[*count] = copy;
     sent[(*count)++] = ++team->sends;
 }
 

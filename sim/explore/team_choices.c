@@ -31,9 +31,6 @@ static uint64_t message_hash(const struct bw_team *team, const struct bw_message
     case BW_MSG_RAFT_TIMEOUT_NOW:
         copy.promise.echo = age(team, msg->promise.echo);
         break;
-    case BW_MSG_RELEASE: /* its receiver does not read the echo */
-        copy.promise.echo = 0;
-        break;
     case BW_MSG_RAFT_APPEND:
         copy.append.echo = age(team, msg->append.echo);
         break;
@@ -154,6 +151,7 @@ static bool unwritten(const struct bw_team_node *node)
     return node->up == BW_TEAM_UP && memcmp(&node->log, &node->durable, sizeof node->log) != 0;
 }
 
+/* Deadlines that have passed count alike, as in the digest. */
 struct bw_explore_action bw_team_natural(const struct bw_team *team)
 {
     struct bw_explore_action action = {BW_TEAM_ADVANCE, 0, 0, 0};
@@ -164,7 +162,7 @@ struct bw_explore_action bw_team_natural(const struct bw_team *team)
     if (oldest_message(team, &action))
         return action;
     for (bw_node id = 1; id <= team->settings->nodes; id++) {
-        bw_time at = bw_instance_deadline(team->instance[id - 1]);
+        bw_time at = bw_time_max(bw_instance_deadline(team->instance[id - 1]), team->now);
         if (unwritten(&team->node[id - 1]))
             return (struct bw_explore_action){BW_TEAM_PERSIST, (uint8_t)id, 0, 0};
         if (team->node[id - 1].up != BW_TEAM_UP || at >= earliest)
@@ -342,7 +340,8 @@ static enum bw_explore_result time_out(struct bw_team *team, bw_node id, char *w
     bw_time at = bw_instance_deadline(team->instance[id - 1]);
     if (team->node[id - 1].up != BW_TEAM_UP || at == BW_TIME_NEVER)
         return BW_EXPLORE_IMPOSSIBLE;
-    team->now = bw_time_max(team->now, next_tick(at));
+    if (at > team->now)
+        team->now = next_tick(at);
     enum bw_explore_result result =
         step(team, id, &(struct bw_event){.kind = BW_EVENT_TIMEOUT}, why);
     if (result == BW_EXPLORE_DONE && !bw_team_timed_out(team, id, why))

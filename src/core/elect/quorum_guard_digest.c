@@ -6,24 +6,26 @@
 static void digest_claimant(const struct guard *g, struct bw_digest *out)
 {
     bool claims = g->state != FOLLOWING;
+    /* otherwise the next claim begins with no answers */
+    bool counts = (claims && g->begun) || g->round_at == out->now;
     bw_digest_add(out, (uint64_t)g->state << 1 | g->begun);
     bw_digest_add(out, g->dying_until > 0);
     bw_digest_time(out, g->dying_until);
-    bw_digest_add(out, claims || g->round_at == out->now ? g->answers : 0);
+    bw_digest_add(out, counts ? g->answers : 0);
     bw_digest_time(out, claims ? BW_TIME_NEVER : g->release_at);
     bw_digest_time(out, claims || g->release_at == BW_TIME_NEVER ? 0 : g->release_until);
     bw_digest_add(out, claims || g->release_at == BW_TIME_NEVER ? 0 : (uint64_t)g->release_pause);
     bw_digest_add(out, g->epoch);
     if (!claims)
         return;
-    bw_digest_add(out, g->complete);
+    bw_digest_add(out, counts && g->complete);
     bw_digest_add(out, g->state == HOLDING ? g->token << 8 | g->repeats : 0);
     bw_digest_time(out, g->claim_at);
     bw_digest_time(out, g->state == HOLDING ? g->repeat_at : 0);
     bw_digest_time(out, g->act_until);
-    bw_digest_age(out, g->round_at);
+    bw_digest_age(out, counts ? g->round_at : -1);
     for (uint32_t i = 0; i < g->members.count; i++)
-        bw_digest_add(out, g->promised[i] == g->round_at);
+        bw_digest_add(out, counts && g->promised[i] == g->round_at);
 }
 
 /* Rows of `promised` are compared only with the newest round. */

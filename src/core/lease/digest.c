@@ -48,6 +48,21 @@ static void add_leadership(const struct bw_lease *l, struct bw_digest *out)
     bw_digest_time(out, l->successor_until);
 }
 
+/* A server that expires leases proves by time that the holder runs; otherwise renewals do. */
+static void add_duplicate(const struct bw_lease *l, const struct bw_lease_naming *naming,
+                          struct bw_digest *out)
+{
+    const struct lease_duplicate *other = &l->duplicate;
+    bool observed = l->config.traits & BW_STORE_OBSERVED;
+    bw_digest_add(out, (uint64_t)other->renewals << 1 | l->duplicate_reported);
+    bw_digest_add(out, other->request ? naming->name(naming->context, other->request) : 0);
+    if (!other->request)
+        return;
+    bw_digest_add(out, naming->version - other->version);
+    bw_digest_add(out, other->note_serial);
+    bw_digest_age(out, observed ? -1 : other->since);
+}
+
 void bw_lease_digest(const struct bw_lease *l, const struct bw_lease_naming *naming,
                      struct bw_digest *out)
 {
@@ -69,9 +84,7 @@ void bw_lease_digest(const struct bw_lease *l, const struct bw_lease_naming *nam
     add_record(l, naming, out);
     add_leadership(l, out);
     bw_digest_add(out, l->note_seen << 8 | l->last_loss);
-    bw_digest_add(out,
-                  l->duplicate.request ? naming->name(naming->context, l->duplicate.request) : 0);
-    bw_digest_add(out, (uint64_t)l->duplicate.renewals << 1 | l->duplicate_reported);
+    add_duplicate(l, naming, out);
 }
 
 uint64_t bw_lease_next_id(const struct bw_lease *l)

@@ -25,7 +25,24 @@ static void add_group(const struct bw_raft *raft, struct bw_digest *out)
                                raft->change[i].node);
 }
 
-/* The table of waits, sorted by leader: the order of its rows has no effect, except for row 0. */
+static bool is_dead(const struct bw_raft_bound *bound)
+{
+    return bound->until == 0 || (bound->dead > 0 && bound->term <= bound->dead);
+}
+
+/* A window that has ended still matters: later reports about its leader change the entry. */
+static void add_bound(const struct bw_raft_bound *bound, struct bw_digest *out)
+{
+    bool dead = is_dead(bound);
+    bw_digest_add(out, (uint64_t)bound->to << 1 | dead);
+    bw_digest_add(out, bound->dead);
+    bw_digest_add(out, dead ? 0 : bound->term);
+    bw_digest_time(out, bound->until);
+    bw_digest_add(out, dead && bound->until <= out->now ? 0 : (uint64_t)bound->span);
+}
+
+/* The table of waits, sorted by leader. The order of its rows has no effect, except for row 0 and
+ * for the rows of dead windows, of which the first gives way to another leader. */
 static void add_waits(const struct bw_raft *raft, struct bw_digest *out)
 {
     bw_node done = BW_NODE_NONE;
@@ -36,17 +53,17 @@ static void add_waits(const struct bw_raft *raft, struct bw_digest *out)
         const struct bw_raft_bound *next = NULL;
         for (unsigned i = 1; i < BW_RAFT_BOUNDS; i++) {
             const struct bw_raft_bound *bound = &raft->bound[i];
-            if (bound->to > done && bound->until > out->now && (!next || bound->to < next->to))
+            if (bound->to > done && (!next || bound->to < next->to))
                 next = bound;
         }
         if (!next)
             break;
         done = next->to;
-        bw_digest_add(out, (uint64_t)next->to << 32 | next->term);
-        bw_digest_add(out, next->dead);
-        bw_digest_time(out, next->until);
-        bw_digest_add(out, (uint64_t)next->span);
+        add_bound(next, out);
     }
+    for (unsigned i = 1; i < BW_RAFT_BOUNDS; i++)
+        if (raft->bound[i].to != BW_NODE_NONE && is_dead(&raft->bound[i]))
+            bw_digest_add(out, raft->bound[i].to);
     bw_digest_add(out, 0);
 }
 
@@ -86,7 +103,7 @@ static void add_leader(const struct bw_raft *raft, struct bw_digest *out)
     bw_digest_age(out, raft->quorum_echo);
     bw_digest_time(out, raft->act_from);
     bw_digest_time(out, raft->act_until);
-    bw_digest_add(out, raft->act_until > raft->act_from);
+    bw_digest_add(out, raft->act_until > bw_time_max(raft->act_from, out->now));
     bw_digest_age(out, raft->resumed_at);
     bw_digest_add(out, (uint64_t)raft->transfer_to << 1 | raft->released);
     bw_digest_time(out, raft->transfer_to ? raft->transfer_until : 0);

@@ -132,7 +132,6 @@ static void raft_digest_holds_open_waits_in_any_order(void **state)
     raft.bound[0] = bound(0, NOW + 1, BW_SEC);
     other = raft;
     RAFT_DIFFERS(bound[0].span, 2 * BW_SEC);
-    RAFT_SAME(bound[1], bound(3, NOW, BW_SEC));
     RAFT_DIFFERS(bound[1], bound(3, NOW + 1, BW_SEC));
     raft.bound[1] = bound(3, NOW + 1, BW_SEC);
     raft.bound[2] = bound(1, NOW + 2, BW_SEC);
@@ -140,9 +139,33 @@ static void raft_digest_holds_open_waits_in_any_order(void **state)
     other = raft;
     RAFT_DIFFERS(bound[2].until, NOW + 9);
     RAFT_DIFFERS(bound[3].term, 3);
+    RAFT_DIFFERS(bound[3].dead, 3);
     other.bound[1] = raft.bound[3];
     other.bound[3] = raft.bound[1];
     assert_true(raft_same(NOW));
+}
+
+/* Later reports about the same leader change the entry. */
+static void raft_digest_holds_the_entries_of_waits_that_have_ended(void **state)
+{
+    (void)state;
+    make_raft(BW_RAFT_FOLLOWER);
+    raft.bound[1] = bound(3, NOW - 1, BW_SEC);
+    other = raft;
+    RAFT_SAME(bound[1].until, NOW - 5);
+    RAFT_DIFFERS(bound[1].to, 2);
+    RAFT_DIFFERS(bound[1].term, 3);
+    RAFT_DIFFERS(bound[1].dead, 3);
+    RAFT_DIFFERS(bound[1].span, 2 * BW_SEC);
+    RAFT_DIFFERS(bound[1].until, 0); /* given up: the next report begins a new entry */
+    raft.bound[1].dead = raft.bound[1].term;
+    raft.bound[2] = bound(1, 0, BW_SEC);
+    other = raft;
+    RAFT_SAME(bound[1].term, 3);
+    RAFT_SAME(bound[1].span, 2 * BW_SEC);
+    other.bound[1] = raft.bound[2]; /* the first gives way to another leader */
+    other.bound[2] = raft.bound[1];
+    assert_false(raft_same(NOW));
 }
 
 static void raft_digest_of_a_follower_holds_its_timers_and_echoes(void **state)
@@ -187,6 +210,9 @@ static void raft_digest_of_a_leader_holds_its_window_and_its_followers(void **st
     RAFT_DIFFERS(won_at, NOW - 2 * BW_SEC);
     RAFT_DIFFERS(heartbeat_at, NOW + 1);
     RAFT_DIFFERS(act_until, NOW + 1);
+    raft.act_until = NOW;
+    other = raft;
+    RAFT_SAME(act_from, NOW);           /* the window is over, or has not begun */
     RAFT_SAME(transfer_until, NOW + 1); /* without a transfer */
     raft.transfer_to = 2;
     other = raft;
@@ -279,6 +305,13 @@ static void lease_digest_holds_requests_by_name_and_age(void **state)
     LEASE_SAME(released_unused, 208);
     LEASE_DIFFERS(duplicate.request, 9);
     LEASE_SAME(duplicate.request, 208);
+    LEASE_DIFFERS(duplicate.version, 50);
+    LEASE_DIFFERS(duplicate.note_serial, 1);
+    LEASE_DIFFERS(duplicate.since, NOW - 1); /* the server expires leases */
+    lease.config.traits = BW_STORE_OBSERVED;
+    changed = lease;
+    LEASE_SAME(duplicate.since, NOW - 1);
+    LEASE_DIFFERS(duplicate.renewals, 1);
     LEASE_DIFFERS(seen.request, 9);
     LEASE_SAME(seen.request, 208);
     LEASE_DIFFERS(stopping, true);
@@ -465,6 +498,7 @@ int main(void)
         cmocka_unit_test(times_count_from_now_and_only_in_the_future),
         cmocka_unit_test(raft_digest_holds_the_log_and_the_group),
         cmocka_unit_test(raft_digest_holds_open_waits_in_any_order),
+        cmocka_unit_test(raft_digest_holds_the_entries_of_waits_that_have_ended),
         cmocka_unit_test(raft_digest_of_a_follower_holds_its_timers_and_echoes),
         cmocka_unit_test(raft_digest_of_a_leader_holds_its_window_and_its_followers),
         cmocka_unit_test(fixed_draws_yield_their_lower_bound),
