@@ -14,6 +14,7 @@
 #define BW_VALUE_MAX         1023u
 #define BW_CONTAINMENT_MAX   255u
 #define BW_HOLD_PROOF        32u /* the proof that ends a lease bound to a connection */
+#define BW_DEATH_HASH_MAX    64u
 #define BW_WHY_MAX           255u
 #define BW_UNCONFIRMED_MAX   1023u
 
@@ -145,6 +146,9 @@ struct bw_store_record {
      *     then renews or releases with `settled`, which empties the field. */
     char unconfirmed[BW_UNCONFIRMED_MAX + 1];
     struct bw_note note;
+    /* Held: hash of the proof by which the store knows that the holder's work is dead
+     * (net/death_proof.h); "": there is no such proof. */
+    char death_hash[BW_DEATH_HASH_MAX + 1];
     /* Held: wall-clock time (UTC, since 1970) from which on no work of the holder runs, according
      * to the clock error bound that the holder declared; 0: not declared. Only a candidate that has
      * declared a bound itself may rely on it. */
@@ -177,6 +181,9 @@ struct bw_store_request {
     uint64_t version;       /* WATCH */
     int32_t priority;       /* ENTER */
     bool clean;             /* RELEASE */
+    /* ACQUIRE: a guardian supervises the work and can confirm that it is dead. The store may then
+     * accept the guardian's proof. */
+    bool guarded;
     /* RENEW, RELEASE: all work listed in `unconfirmed` is confirmed dead or fenced; empty it. A
      * leadership that ends before its first renewal says so only in its release. */
     bool settled;

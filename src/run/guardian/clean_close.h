@@ -5,8 +5,9 @@
  * which byte of the stream the supervisor died. When the client bound the lease, it chose the proof
  * at random and sent its SHA-256 to the server inside the connection. The guardian reveals the
  * proof in the last bytes before FIN. Until then only the client and the guardian know it, so no
- * other process can end the lease. Afterwards the proof is worthless. The kernel does not send it
- * when it closes the sockets of killed processes.
+ * other process can end the lease. Afterwards it ends no other lease; the server derives the death
+ * proof of this leadership from it (net/death_proof.h). The kernel does not send it when it closes
+ * the sockets of killed processes.
  *
  * The socket to a launcher (store/parent/parent.h) is a pair between two processes of one program.
  * There, the clean close is a packet of one byte. */

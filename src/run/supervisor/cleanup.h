@@ -9,8 +9,8 @@
  *   never fences itself.
  *
  * The lease can end before it expires: on bellwether:// a guardian that has killed the work ends
- * the lease. It cannot write to the record, and an operator can end a lease as well. So an early
- * end is no proof, and the work stays listed. */
+ * the lease. An operator can end a lease as well, so an early end alone proves nothing. The store
+ * omits the work from the list only if it has a death proof (net/death_proof.h). */
 #ifndef BW_RUN_SUPERVISOR_CLEANUP_H
 #define BW_RUN_SUPERVISOR_CLEANUP_H
 

@@ -99,6 +99,8 @@ static bool before_request(void *context, struct bw_store_request *request)
         return true;
     memcpy(s->acquired_as, s->containment, sizeof s->acquired_as);
     request->containment = s->acquired_as;
+    /* a sidecar's guardian knows nothing about the work */
+    request->guarded = s->config->argv != NULL;
     return true;
 }
 

@@ -1,7 +1,8 @@
 /* The leases of a connection, and their revocation after it closes; see binding.h.
  *
  * A failed revocation (for example without a leader) is retried while the lease exists and is still
- * bound to this connection. It names the binding, so a late revocation is harmless.
+ * bound to this connection. It names the binding, so a late revocation is harmless. After a clean
+ * close, a death proof is put before it (death_proof.c).
  *
  * The revocation is requested as the user of the connection: another user may have attached keys
  * to the lease since, and a user must not delete keys that it may not write. */
@@ -38,6 +39,8 @@ struct bw_binding {
     /* used after the connection has closed: */
     struct bw_binding *next, **link;
     struct bw_call call; /* the revocations belong to this call */
+    bool closed_cleanly; /* with this proof: */
+    unsigned char proof[BW_BIND_PROOF];
     uint64_t due_ns;
     uint32_t in_flight;
 };
@@ -205,6 +208,8 @@ static void revoke_some(struct bw_binding *binding)
 {
     while (binding->count > 0 && binding->in_flight < REVOKES_AT_ONCE) {
         int64_t lease = binding->leases[binding->count - 1];
+        if (!is_elsewhere(binding, lease) && binding->closed_cleanly)
+            bw_death_proof_put(&binding->call, lease, binding->proof);
         if (!is_elsewhere(binding, lease) && !end_lease(binding, lease)) {
             binding->due_ns = uv_hrtime() + (uint64_t)RETRY_NS;
             arm(binding->all, binding->due_ns);
@@ -268,7 +273,8 @@ static void ignore_end(struct bw_call *call, enum bw_code code, const char *text
     (void)text;
 }
 
-void bw_binding_end(struct bw_binding *binding, enum bw_close_cause close_cause)
+void bw_binding_end(struct bw_binding *binding, enum bw_close_cause close_cause,
+                    const unsigned char proof[BW_BIND_PROOF])
 {
     struct bw_bindings *all = binding->all;
     if (binding->count == 0 || !bw_bind_ends(binding->bind, close_cause)) {
@@ -277,6 +283,9 @@ void bw_binding_end(struct bw_binding *binding, enum bw_close_cause close_cause)
     }
     binding->call = (struct bw_call){
         .service = all->service, .state = binding, .end = ignore_end, .caller = binding->caller};
+    binding->closed_cleanly = close_cause == BW_CLOSED_CLEANLY;
+    if (binding->closed_cleanly)
+        memcpy(binding->proof, proof, sizeof binding->proof);
     binding->due_ns = uv_hrtime() + (uint64_t)binding->hold_off_ns;
     binding->next = all->ended;
     binding->link = &all->ended;

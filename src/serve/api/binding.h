@@ -63,8 +63,14 @@ uint32_t bw_binding_hold_off_ms(const struct bw_binding *binding);
 /* Records that a lease is bound, or may still become bound after its call has gone. If the table is
  * full, or if another user bound leases on this connection before, the lease ends by its TTL. */
 void bw_binding_add(struct bw_binding *binding, const struct bw_caller *caller, int64_t lease);
-/* The connection is closed. The caller must not use the binding any more. */
-void bw_binding_end(struct bw_binding *binding, enum bw_close_cause close_cause);
+/* The connection is closed. `proof`: the proof, if it was closed cleanly. The caller must not use
+ * the binding any more. */
+void bw_binding_end(struct bw_binding *binding, enum bw_close_cause close_cause,
+                    const unsigned char proof[BW_BIND_PROOF]);
+/* death_proof.c: proposes to put the death proof of the leadership that this lease holds, if its
+ * record asks for one. `secret` is the proof of a clean close. */
+void bw_death_proof_put(struct bw_call *call, int64_t lease,
+                        const unsigned char secret[BW_BIND_PROOF]);
 /* Call before the replica is closed. */
 void bw_bindings_close(struct bw_service *service);
 

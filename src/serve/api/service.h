@@ -8,6 +8,7 @@
  *   compact.c       automatic compaction
  *   lease.c         Grant, Revoke, KeepAlive, TimeToLive, Leases
  *   binding.c       leases that end with their client's connection
+ *   death_proof.c   puts the proof that the work of such a lease's leader is dead
  *   watch.c         Watch
  *   watch_notify.c  notifies watchers, a bounded amount in each turn of the loop
  *   cluster.c       members, status, leadership transfer, health

@@ -72,7 +72,7 @@ void bw_conn_close(struct bw_conn *conn)
     if (conn->protocol)
         conn->protocol->gone(conn);
     if (conn->binding)
-        bw_binding_end(conn->binding, conn->close_cause);
+        bw_binding_end(conn->binding, conn->close_cause, conn->last + BW_BIND_HEAD);
     leave_dirty(conn);
     leave_yielded(conn);
     *conn->link = conn->next;

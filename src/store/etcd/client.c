@@ -453,6 +453,19 @@ void etcd_client_proof(const struct etcd_client *client, unsigned char proof[BW_
     memcpy(proof, client->proof, BW_BIND_PROOF);
 }
 
+_Static_assert(BW_DEATH_HASH_MAX == BW_DEATH_PROOF_TEXT, "a record holds a hash");
+
+void etcd_client_death_hash(const struct etcd_client *client, uint64_t token,
+                            char hash[BW_DEATH_PROOF_TEXT + 1])
+{
+    char proof[BW_DEATH_PROOF_TEXT + 1];
+    bool known = client->bind[0] && bw_death_proof(client->proof, token, proof) &&
+                 bw_death_hash(proof, hash);
+    if (!known)
+        hash[0] = '\0';
+    memset(proof, 0, sizeof proof);
+}
+
 int etcd_client_open(struct etcd_client **out, const struct etcd_client_options *options)
 {
     struct etcd_client *client = calloc(1, sizeof *client);

@@ -6,7 +6,7 @@
 #ifndef BW_STORE_ETCD_CLIENT_H
 #define BW_STORE_ETCD_CLIENT_H
 
-#include "net/clean_close_proof.h"
+#include "net/death_proof.h"
 #include "net/grpc/grpc.h"
 #include "store/store.h"
 
@@ -37,6 +37,10 @@ uint64_t etcd_client_connection(const struct etcd_client *client);
 int etcd_client_fd(const struct etcd_client *client);
 /* The proof that ends a lease bound to the connection (net/clean_close_proof.h). */
 void etcd_client_proof(const struct etcd_client *client, unsigned char proof[BW_BIND_PROOF]);
+/* Writes the hash of the death proof of the leadership with this token (net/death_proof.h); "" if
+ * this client does not bind leases. */
+void etcd_client_death_hash(const struct etcd_client *client, uint64_t token,
+                            char hash[BW_DEATH_PROOF_TEXT + 1]);
 /* Inside a hook: did the response confirm that its lease is bound to this connection? */
 bool etcd_client_bound(const struct etcd_client *client);
 

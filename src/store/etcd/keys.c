@@ -2,25 +2,18 @@
 #include "store/etcd/keys.h"
 
 #include "core/base/assert.h"
+#include "net/election_keys.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-#define SIDE "/bellwether/"
 
 void etcd_names_make(struct etcd_names *names, const char *prefix, const char *election)
 {
     char path[ETCD_ELECTION_MAX + 1];
     snprintf(path, sizeof path, "%s%s%s", prefix, prefix[0] ? "/" : "", election);
     snprintf(names->election, sizeof names->election, "%.*s/", (int)ETCD_ELECTION_MAX - 1, path);
-    char *out = names->side + snprintf(names->side, sizeof names->side, SIDE);
-    for (const char *at = path; *at; at++)
-        if (*at == '/' || *at == '%')
-            out += sprintf(out, "%%%02X", *at);
-        else
-            *out++ = *at;
-    memcpy(out, "/", 2);
+    bw_election_keys(names->side, path, strlen(path));
 }
 
 void etcd_key_campaign(struct etcd_key *key, const struct etcd_names *names, int64_t lease)

@@ -5,6 +5,8 @@
  *                                          publishes. The candidate with the smallest create
  *                                          revision leads.
  *   /bellwether/ELECTION/candidates/LEASE  id, value and priority of that candidate (JSON)
+ *   /bellwether/ELECTION/death-proof       proof that the last leader's work is dead; only on
+ *                                          `serve`, until the next leader (net/death_proof.h)
  *   /bellwether/ELECTION/mail/ID           written to wake candidate ID when it is asked to prepare
  *   /bellwether/ELECTION/note              the last note (JSON)
  *   /bellwether/ELECTION/record            the last leader, its token, and how it ended (JSON)

@@ -99,7 +99,7 @@ static void take(struct etcd_task *task)
     struct etcd_campaign *campaign = task->campaign;
     struct etcd_txn txn;
     struct etcd_view_keys keys;
-    struct etcd_key key, record_key;
+    struct etcd_key key, record_key, proof_key;
     struct bw_store_record record;
     char text[BW_RECORD_JSON_MAX];
     if (request->value)
@@ -108,6 +108,8 @@ static void take(struct etcd_task *task)
     etcd_view_last(&campaign->view, &campaign->foreign, &record);
     bw_record_acquire(&record, request);
     record.token = (bw_token)campaign->create;
+    if (request->guarded)
+        etcd_client_death_hash(task->store->client, record.token, record.death_hash);
     if (bw_record_pack(&record, text, sizeof text) < 0) {
         etcd_task_fail(task, BW_OUTCOME_UNAVAILABLE, BW_ENOMEM, "no memory for the record");
         return;
@@ -118,6 +120,9 @@ static void take(struct etcd_task *task)
     etcd_txn_if_create(&txn, key.text, campaign->create);
     etcd_txn_if_mod(&txn, record_key.text, campaign->view.record_mod);
     etcd_txn_put(&txn, ETCD_THEN, record_key.text, text, 0);
+    etcd_key_side(&proof_key, &campaign->names, BW_DEATH_PROOF_KEY);
+    if (campaign->view.proof_mod)
+        etcd_txn_delete(&txn, ETCD_THEN, proof_key.text);
     if (strcmp(campaign->view.own.text, value) != 0)
         etcd_txn_put(&txn, ETCD_THEN, key.text, value, campaign->lease);
     etcd_task_add_view(task, &txn, &keys);

@@ -1,6 +1,7 @@
 /* Views of an election; see view.h. */
 #include "store/etcd/view.h"
 
+#include "net/death_proof.h"
 #include "store/kit/record.h"
 #include "store/kit/record_json.h"
 
@@ -10,7 +11,16 @@
 
 /* The reads that make up a view. A transaction always contains all of them, in this order, after
  * its own operations. */
-enum { READ_HEAD, READ_CANDIDATE, READ_RECORD, READ_NOTE, READ_OWN, READ_BEFORE, READS };
+enum {
+    READ_HEAD,
+    READ_CANDIDATE,
+    READ_RECORD,
+    READ_NOTE,
+    READ_OWN,
+    READ_BEFORE,
+    READ_PROOF,
+    READS
+};
 
 static void search(struct etcd_txn *txn, const struct etcd_names *names, const char *end,
                    Api__RangeRequest__SortOrder order, int64_t below)
@@ -30,6 +40,7 @@ void etcd_view_ask(struct etcd_txn *txn, struct etcd_view_keys *keys,
     etcd_key_after(&keys->election_end, names->election);
     etcd_key_side(&keys->record, names, "record");
     etcd_key_side(&keys->note, names, "note");
+    etcd_key_side(&keys->proof, names, BW_DEATH_PROOF_KEY);
     etcd_key_side(&keys->none, names, "none");
     etcd_key_campaign(&keys->campaign, names, lease);
     if (known) {
@@ -48,6 +59,7 @@ void etcd_view_ask(struct etcd_txn *txn, struct etcd_view_keys *keys,
     else
         etcd_txn_range(txn, ETCD_BOTH, known && known->before.there ? known->before.key : none,
                        NULL);
+    etcd_txn_range(txn, ETCD_BOTH, keys->proof.text, NULL);
 }
 
 bool etcd_view_is_stale(const struct etcd_view *view, const struct etcd_known *known)
@@ -140,6 +152,14 @@ static int read_side(struct etcd_view *view, const Api__RangeResponse *record,
     return 0;
 }
 
+static void read_proof(struct etcd_view *view, const Api__KeyValue *kv)
+{
+    if (!kv)
+        return;
+    view->proof_mod = kv->mod_revision;
+    view->proved_dead = bw_death_is_proved(kv->value.data, kv->value.len, view->kept.death_hash);
+}
+
 /* The view's reads are the last responses of the transaction. */
 static int find_reads(const Api__TxnResponse *response, const Api__RangeResponse **reads)
 {
@@ -169,6 +189,7 @@ int etcd_view_read(struct etcd_view *view, const struct etcd_names *names,
     read_entry(&view->own, reads[READ_OWN]);
     read_entry(&view->before, reads[READ_BEFORE]);
     int error = read_side(view, reads[READ_RECORD], reads[READ_NOTE], why);
+    read_proof(view, first_of(reads[READ_PROOF]));
     read_candidate(view, names, first_of(reads[READ_CANDIDATE]));
     return error;
 }
@@ -187,7 +208,8 @@ bool etcd_view_is_taken(const struct etcd_view *view)
 /* The version changes with every change of the view. 0 is reserved for "never existed". */
 static uint64_t version_of(const struct etcd_view *view)
 {
-    const int64_t parts[] = {view->head.create, view->head.mod, view->record_mod, view->note_mod};
+    const int64_t parts[] = {view->head.create, view->head.mod, view->record_mod, view->note_mod,
+                             view->proof_mod};
     uint64_t hash = 0xcbf29ce484222325u, any = 0;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         any |= (uint64_t)parts[i];
@@ -203,6 +225,9 @@ void etcd_view_last(const struct etcd_view *view, const struct etcd_foreign *for
     *record = view->kept;
     record->note = view->note;
     record->version = view->record_mod ? 1 : 0;
+    /* a leader in office is never dead, whatever the key contains */
+    if (record->held && view->proved_dead && !etcd_view_is_taken(view))
+        bw_record_vacate(record, true);
     if (!foreign || foreign->create <= (int64_t)record->token)
         return;
     record->version = 1;

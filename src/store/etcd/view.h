@@ -27,7 +27,9 @@ struct etcd_view {
     bool head_ours, before_ours;
     bool unnamed; /* the head is ours and has not led yet, but a search does not show its id */
     int64_t record_mod, note_mod; /* 0: does not exist */
+    int64_t proof_mod;            /* of the key with a death proof; 0: does not exist */
     struct bw_store_record kept;  /* content of the record's key */
+    bool proved_dead;             /* the death proof is the one that `kept` asks for */
     struct bw_note note;
 };
 
@@ -47,7 +49,7 @@ struct etcd_known {
 
 /* Memory for the keys of a view's part of a transaction. */
 struct etcd_view_keys {
-    struct etcd_key campaign, election_end, candidate, record, note, none;
+    struct etcd_key campaign, election_end, candidate, record, note, proof, none;
 };
 
 /* Adds the view's reads to both branches, after everything else. `lease` 0: no own key. `create` 0:

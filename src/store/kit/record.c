@@ -48,6 +48,7 @@ void bw_record_acquire(struct bw_store_record *record, const struct bw_store_req
     copy_text(record->holder, sizeof record->holder, request->candidate);
     copy_text(record->value, sizeof record->value, request->value);
     copy_text(record->containment, sizeof record->containment, request->containment);
+    record->death_hash[0] = '\0'; /* the earlier holder's */
     record->request = request->id;
     record->ttl_ns = request->ttl_ns;
     record->until_wall_ns = request->until_wall_ns;

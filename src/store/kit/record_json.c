@@ -33,6 +33,7 @@ static const struct field record_fields[] = {FIELD(bw_store_record, holder, TEXT
                                              FIELD(bw_store_record, value, TEXT),
                                              FIELD(bw_store_record, containment, TEXT),
                                              FIELD_AS("owed", bw_store_record, unconfirmed, TEXT),
+                                             FIELD(bw_store_record, death_hash, TEXT),
                                              FIELD(bw_store_record, until_wall_ns, NUMBER),
                                              {NULL, TEXT, 0, 0}};
 
