@@ -222,6 +222,9 @@ struct bw_sim_result { /* figures of one run */
     uint64_t leases_ended;                   /* registry */
     uint32_t undecided; /* registry: keys whose history exceeded the checker's bound */
     bw_time virtual_ns;
+    /* with until 0: all nodes agreed when the last fault happened and until the run ended, so the
+     * run shows no effect of this fault on the election */
+    bool last_fault_unseen;
     uint64_t trace_hash;
     const char *violation; /* NULL, or the text of a checker (static or in violation_text) */
     char violation_text[200];

@@ -341,7 +341,10 @@ void bw_sim_measure(struct bw_sim *sim)
 static void finish(struct bw_sim *sim)
 {
     struct bw_sim_result *result = sim->result;
+    const struct bw_sim_config *config = sim->config;
     bw_sim_measure(sim);
+    result->last_fault_unseen = !config->until && config->faults_count > 0 && sim->settled &&
+                                sim->settled_at == config->faults[config->faults_count - 1].at;
     if (!sim->checker)
         return;
     if (!sim->stopped)
@@ -349,7 +352,7 @@ static void finish(struct bw_sim *sim)
     const char *found = bw_checker_violation(sim->checker, &result->violation_at);
     if (!found)
         found = bw_sim_registry_finish(sim, &result->violation_at);
-    if (!found && result->stale_reads && sim->config->checks & BW_CHECK_STALE)
+    if (!found && result->stale_reads && config->checks & BW_CHECK_STALE)
         found = "a read returned an older index than was committed when it was sent";
     if (!found)
         return;

@@ -2,6 +2,7 @@
 #include "cli/sim/run.h"
 
 #include "cli/commands.h"
+#include "core/base/parse_values.h"
 #include "os/clock.h"
 #include "sim/checks/invariants.h"
 
@@ -9,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LANES_MAX 64u  /* more lanes do not fit on a screen */
-#define RUN_ON    0.15 /* part of a run that a picture shows after its end */
+#define LANES_MAX   64u          /* more lanes do not fit on a screen */
+#define RUN_ON      0.15         /* part of a run that a picture shows after its end */
+#define SHOWN_AFTER (5 * BW_SEC) /* a fault's effect is usually visible within this time */
 
 struct session {
     const struct bw_cli_command *command;
@@ -82,6 +84,44 @@ static void print_story(struct session *s)
             printf("%9.3f s  %s\n", (double)s->timeline.moments[i].at / 1e9, text);
 }
 
+/* Faults that last, and that a node notices only after some time. */
+static const char *lasting(enum bw_sim_fault_kind kind)
+{
+    switch (kind) {
+    case BW_FAULT_PARTITION:
+        return "partition";
+    case BW_FAULT_CUT:
+        return "cut";
+    case BW_FAULT_LOSS:
+        return "loss";
+    case BW_FAULT_LATENCY:
+        return "latency";
+    case BW_FAULT_DRIFT:
+        return "drift";
+    case BW_FAULT_STORE_DOWN:
+        return "store-down";
+    default:
+        return NULL;
+    }
+}
+
+/* Without --until, a run ends as soon as all nodes agree. They still agree when a partition begins,
+ * so its figures look as if it did no harm. */
+static void print_unseen_fault(const struct session *s)
+{
+    const struct bw_sim_config *c = &s->options->config;
+    const struct bw_sim_fault *last = c->faults_count ? &c->faults[c->faults_count - 1] : NULL;
+    const char *name = last && s->first.last_fault_unseen ? lasting(last->kind) : NULL;
+    char at[BW_SPAN_TEXT], until[BW_SPAN_TEXT];
+    if (!name)
+        return;
+    bw_span_exact(at, last->at);
+    bw_span_exact(until, bw_time_add(last->at, SHOWN_AFTER));
+    printf("\nnote: the run ended at %s, when the fault '%s' began, so the figures do not show its "
+           "effect; add --until, for example --until %s\n",
+           at, name, until);
+}
+
 static int write_svg(struct session *s)
 {
     const struct bw_sim_config *c = &s->options->config;
@@ -113,6 +153,7 @@ static int show(struct session *s)
             print_timeline(s, &term);
         if (s->picture && s->options->runs == 1 && s->options->story)
             print_story(s);
+        print_unseen_fault(s);
     }
     return s->summary.violations ? BW_EXIT_FAILED : BW_EXIT_OK;
 }
