@@ -114,7 +114,7 @@ const char *bw_word_detector(unsigned i); /* "none" is the last */
     {.help = "leases (algorithm lease)"},                                                          \
         {"ttl",                                                                                    \
          "D",                                                                                      \
-         "duration of a lease (default: 10s)",                                                     \
+         "duration of a lease (default: 10s, or what a longer --kill-after needs)",                \
          .set = bw_set_duration,                                                                   \
          .offset = offsetof(options, place.ttl_ns),                                                \
          .low = 1},                                                                                \
@@ -129,7 +129,8 @@ const char *bw_word_detector(unsigned i); /* "none" is the last */
          .offset = offsetof(options, place.retry_ns),                                              \
          .low = 1},                                                                                \
         {"kill-after", "D",                                                                        \
-         "maximum time from the order to stop until the work has ended (default: 2s)",             \
+         "maximum time from the order to stop until the work has ended (default: 2s, or what a "   \
+         "shorter --ttl allows)",                                                                  \
          .set = bw_set_duration, .offset = offsetof(options, place.kill_after_ns)},                \
         {"store-model",                                                                            \
          "M",                                                                                      \

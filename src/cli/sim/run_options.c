@@ -2,6 +2,7 @@
 #include "cli/sim/run.h"
 
 #include "core/base/parse_values.h"
+#include "core/lease/derive.h"
 #include "sim/faults/antipattern.h"
 
 #include <errno.h>
@@ -276,6 +277,8 @@ void bw_run_options_init(struct bw_sim_run_options *options)
 {
     memset(options, 0, sizeof *options);
     bw_sim_defaults(&options->config);
+    options->config.lease.ttl_ns = 0; /* not set: derive_lease */
+    options->config.lease.kill_after_ns = -1;
     bw_script_init(&options->script);
     if (options->config.work_ns == 0)
         options->config.work_ns = 100 * BW_MS;
@@ -514,9 +517,30 @@ static int check_lease(const struct bw_cli_command *command, const struct bw_sim
     return BW_GO_ON;
 }
 
+/* Derives the terms of the lease that were not set, as `bellwether run` does: --ttl and
+ * --kill-after each work alone. */
+static void derive_lease(struct bw_sim_config *c)
+{
+    struct bw_sim_lease *lease = &c->lease;
+    struct bw_sim_config defaults;
+    struct bw_lease_terms terms;
+    bw_sim_defaults(&defaults);
+    struct bw_lease_given given = {.ttl_ns = lease->ttl_ns,
+                                   .kill_after_ns = lease->kill_after_ns,
+                                   .kill_default_ns = defaults.lease.kill_after_ns,
+                                   .margin_ns = lease->margin_ns,
+                                   .uncertainty_ns = lease->uncertainty_ns,
+                                   .drift_ppm = (uint32_t)(c->drift_bound * 1e6 + 0.5),
+                                   .ttl_default_ns = defaults.lease.ttl_ns};
+    bw_lease_derive(&terms, &given);
+    lease->ttl_ns = terms.ttl_ns;
+    lease->kill_after_ns = terms.kill_after_ns;
+}
+
 static void follow_defaults(struct bw_sim_run_options *o)
 {
     struct bw_sim_config *c = &o->config;
+    derive_lease(c);
     if (bw_sim_is_lease(c->algorithm))
         c->algorithm = bw_sim_lease_ops(c->lease.store);
     bool own = c->algorithm && (c->algorithm->traits & BW_TRAIT_OWN_TIMERS);
