@@ -108,11 +108,10 @@ static int find_page(struct bw_play_page *page)
             return 0;
     }
     fprintf(stderr,
-            "bellwether sim play: cannot serve the playground: no page in %s/../share/bellwether/"
-            "playground; this program was built without a compiler for WebAssembly. Install clang, "
-            "lld, wasi-libc and libclang-rt-dev-wasm32, then build it again, or run `make "
-            "playground` in the source\n",
-            program);
+            "bellwether sim play: cannot serve the playground: no page in %s/playground and in "
+            "%s/../share/bellwether/playground; in the source tree, run `make playground`; before "
+            "`make install`, install clang, lld, wasi-libc and libclang-rt-dev-wasm32\n",
+            program, program);
     return BW_EXIT_UNAVAILABLE;
 }
 
