@@ -84,7 +84,8 @@ static int refused(const struct bw_cli_command *command, int error)
                                      "the leader refused: that peer is not a voter yet, or has not "
                                      "joined the leader's group yet");
     case BW_ENOTMEMBER:
-        return bw_peer_client_report(command, BW_PEER_EXIT_NONE, "no such peer");
+        return bw_peer_client_report(command, BW_PEER_EXIT_NONE,
+                                     "no such peer; `bellwether peer members` lists the peers");
     case BW_ETIMEDOUT:
         return bw_peer_client_report(command, BW_PEER_EXIT_UNANSWERED,
                                      "no response from the leader");

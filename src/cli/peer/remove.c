@@ -47,7 +47,8 @@ static int refused(const struct bw_cli_command *command, int error)
                                      "cannot remove the peer: it is a founder under --quorum, "
                                      "whose promise counts permanently");
     case BW_ENOTMEMBER:
-        return bw_peer_client_report(command, BW_PEER_EXIT_NONE, "no such peer");
+        return bw_peer_client_report(command, BW_PEER_EXIT_NONE,
+                                     "no such peer; `bellwether peer members` lists the peers");
     case BW_ENOQUORUM:
         return bw_peer_client_report(command, BW_PEER_EXIT_UNANSWERED,
                                      "cannot remove the peer: no majority of the remaining voters "
