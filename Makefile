@@ -9,6 +9,7 @@ ROUNDS ?= 10
 SECONDS ?= 600
 DISK_SEEDS ?= 1..1000
 DISK_ORDERS ?= 1..40
+SNAPSHOT_SEEDS ?= 1..200
 prefix ?= /usr/local
 INSTALL_BUILD ?= build-install
 DEB_BUILD ?= build-deb
@@ -33,7 +34,7 @@ help:
 	@echo "make trials      inject TRIALS=$(TRIALS) faults into real processes; check that two leaders never run at once"
 	@echo "make histories   check that three and five nodes stay linearizable under kills, pauses and cuts (needs root)"
 	@echo "make crashes     crash the service at every crash point, alone and in a cluster"
-	@echo "make disk-model  crash the log of a node and the files of a peer at every change, random plans DISK_SEEDS=$(DISK_SEEDS), in every order of threads DISK_ORDERS=$(DISK_ORDERS)"
+	@echo "make disk-model  crash the log and the snapshots of a node and the files of a peer at every change, random plans DISK_SEEDS=$(DISK_SEEDS) and SNAPSHOT_SEEDS=$(SNAPSHOT_SEEDS), in every order of threads DISK_ORDERS=$(DISK_ORDERS)"
 	@echo "make killed      kill all nodes of a cluster under 1 GB of large writes, ROUNDS=$(ROUNDS); check that no acknowledged write is lost"
 	@echo "make tsan        look for data races in all parts that have a second thread, with ThreadSanitizer"
 	@echo "make torture     fail every allocation and system call in turn, one per call stack; check what the programs do"
@@ -142,6 +143,7 @@ adversary: deps-test build-asan/build.ninja
 disk-model: deps-test build
 	@$(BUILD)/tests/system-disk_wal --seeds $(DISK_SEEDS)
 	@$(BUILD)/tests/system-disk_wal --orders $(DISK_ORDERS)
+	@$(BUILD)/tests/system-disk_snapshot --seeds $(SNAPSHOT_SEEDS)
 	@$(BUILD)/tests/system-disk_peer --seeds $(DISK_SEEDS)
 
 matrix: deps-test build

@@ -154,7 +154,7 @@ class Tree:
             self.compile = {}
             for entry in json.load(commands):
                 path = os.path.relpath(os.path.join(entry["directory"], entry["file"]), TOP)
-                self.compile.setdefault(path, entry)
+                self.compile.setdefault(path, []).append(entry)
         self.links = {}
         self.controls = {}  # catcher: (seconds in which it could run, output), the output is None if the catcher passed
         self.control_locks = {}
@@ -170,10 +170,21 @@ class Tree:
                 self.links[target] = shlex.split(lines[-1].split(" && ")[0])
             return list(self.links[target])
 
-    def compile_mutant(self, name, source):
-        entry = self.compile.get(source)
-        if entry is None:
+    def command_of_object(self, source, link):
+        """The compile command of the object, or of the member of an archive, that the target links: some sources are compiled
+        several times, for example with crash points."""
+        entries = self.compile.get(source)
+        if entries is None:
             raise Trouble(f"{source} is not in the build")
+        for entry in entries:
+            words = shlex.split(entry["command"])
+            made = words[words.index("-o") + 1]
+            if made in link or os.path.dirname(made).removesuffix(".p") in link:
+                return entry
+        return entries[0]
+
+    def compile_mutant(self, name, source, link):
+        entry = self.command_of_object(source, link)
         made = os.path.join(self.work, name + "." + source.replace("/", "_") + ".o")
         words = shlex.split(entry["command"])
         original = words[words.index("-o") + 1]
@@ -200,7 +211,7 @@ class Tree:
         words = self.link_command(target)
         objects = []
         for source in self.units_of(sources):
-            original, made = self.compile_mutant(name, source)
+            original, made = self.compile_mutant(name, source, words)
             if original in words:
                 words[words.index(original)] = made
             else:

@@ -4,6 +4,7 @@
  * A file is removed only when the name of the newer snapshot is durable; after a crash at any point
  * the newest snapshot is complete. What a crash leaves behind is removed at the next start. A pool
  * thread removes, because that takes time for a large file. */
+#include "core/base/bug.h"
 #include "os/crash.h"
 #include "serve/replica/snapshot_file.h"
 #include "serve/replica/state.h"
@@ -70,6 +71,8 @@ void replica_remove_old(struct bw_replica *r)
 void replica_remove_when_durable(struct bw_replica *r)
 {
     r->remover.after = bw_wal_next(r->wal);
+    if (BW_BUG(snapshot_replaces_the_log_at_once))
+        replica_remove_durable(r, r->remover.after);
 }
 
 void replica_remove_durable(struct bw_replica *r, uint64_t commit)
@@ -91,6 +94,8 @@ void replica_remove_incoming(struct bw_replica *r)
 
 void replica_remove_leftovers(struct bw_replica *r)
 {
+    if (BW_BUG(snapshot_leftovers_stay))
+        return;
     for (unsigned i = 0; i < UNFINISHED; i++)
         set_aside(r, i);
     replica_remove_old(r);

@@ -13,13 +13,22 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define DEPTH_MAX  2u
-#define ORDERS_MAX 3000u /* of one small plan */
-#define SHORTEN_S  30
+#define DEPTH_MAX   2u
+#define ORDERS_MAX  3000u /* of one small plan */
+#define SHORTEN_S   30
+#define POINTS_MAX  128u
+#define POINT_SIZE  64u
+#define POINT_TRIES 3u /* crashes of one plan at one point */
+
+struct point { /* a named place (plan_point) */
+    char name[POINT_SIZE];
+    uint32_t tries; /* crashes there */
+};
 
 struct shared { /* between the processes of one run */
     struct schedule_path path;
     uint64_t crashes, recoveries, failures, changes;
+    struct point point[POINTS_MAX];
 };
 
 static struct {
@@ -33,6 +42,7 @@ static struct {
     char root[SCRATCH_MAX];
     struct shared *shared;
     char crash_text[600];
+    struct point point[POINTS_MAX]; /* in this process */
 } p;
 
 static const char *const losses[] = {"nothing is lost", "all is lost", "the latest is lost",
@@ -83,6 +93,11 @@ void plan_trace(const char *format, ...)
 struct bw_rng *plan_rng(void)
 {
     return &p.rng;
+}
+
+void plan_stop_crashing(void)
+{
+    p.plan.check_one_in = 0;
 }
 
 bool plan_has_failed(void)
@@ -137,40 +152,100 @@ void plan_crash(uint64_t draw)
     p.shared->recoveries++;
 }
 
+struct torn { /* a write that the crash cuts off */
+    int fd;
+    const void *bytes;
+    size_t length;
+    long long at;
+};
+
 /* In a copy of the process of the plan: it crashes, recovers and goes on. */
-static _Noreturn void crash_and_go_on(enum disk_op op, const char *name, uint64_t draw)
+static _Noreturn void crash_and_go_on(const char *where, const struct torn *torn, uint64_t draw)
 {
     char mine[SCRATCH_MAX], how[120];
     snprintf(mine, sizeof mine, "%.200s/c%d", p.root, (int)getpid());
     snprintf(p.root, sizeof p.root, "%s", mine);
     mkdir(p.root, 0700);
-    snprintf(how, sizeof how, "crash %u before %s %s", ++p.depth, disk_op_name(op), name);
+    snprintf(how, sizeof how, "crash %u %s", ++p.depth, where);
     crash_text(how);
     p.plan.fail_at = 0;
     bw_rng_init(&p.rng, draw);
+    if (torn)
+        disk_tear(torn->fd, torn->bytes, torn->length, torn->at);
     plan_crash(draw);
     p.model->go_on(&p.rng);
     p.model->end();
     plan_end();
 }
 
-static void try_crash(enum disk_op op, const char *name)
+/* _Fork, because a model may replace fork (forked_writer.h). */
+static void try_crash(const char *where, const struct torn *torn)
 {
     uint64_t draw = bw_rng_next(&p.rng);
     int status = 0;
     fflush(stdout);
-    pid_t pid = fork();
+    pid_t pid = _Fork();
     if (pid < 0)
         plan_violation("cannot fork: %s", strerror(errno));
     if (pid == 0)
-        crash_and_go_on(op, name, draw);
+        crash_and_go_on(where, torn, draw);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     if (WIFSIGNALED(status))
-        plan_violation("signal %d after a crash before %s %s", WTERMSIG(status), disk_op_name(op),
-                       name);
+        plan_violation("signal %d after a crash %s", WTERMSIG(status), where);
     if (status != 0)
         _exit(1);
+}
+
+/* Whether a coin decides for a crash at this change. */
+static bool is_time(void)
+{
+    uint32_t one_in = p.plan.check_one_in;
+    return one_in && p.depth < DEPTH_MAX &&
+           bw_rng_below(&p.rng, p.depth ? 8 * one_in : one_in) == 0;
+}
+
+static struct point *point_of(struct point *points, const char *name)
+{
+    uint32_t i = 0;
+    while (i < POINTS_MAX && points[i].name[0] && strcmp(points[i].name, name) != 0)
+        i++;
+    if (i == POINTS_MAX)
+        plan_violation("too many named points");
+    snprintf(points[i].name, sizeof points[i].name, "%s", name);
+    return &points[i];
+}
+
+/* A plan crashes at a quarter of the points, which its seed chooses: a plan passes some of them
+ * hundreds of times, others once. */
+static bool is_chosen(const char *name)
+{
+    uint64_t hash = p.plan.seed * 0x9e3779b97f4a7c15u;
+    for (const char *at = name; *at; at++)
+        hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
+    struct point *mine = point_of(p.point, name);
+    if (p.plan.check_one_in == 0 || p.depth >= DEPTH_MAX || (hash >> 32) % 4 != 0 ||
+        mine->tries >= POINT_TRIES || bw_rng_below(&p.rng, p.depth ? 24 : 3) != 0)
+        return false;
+    mine->tries++;
+    point_of(p.shared->point, name)->tries++;
+    return true;
+}
+
+void plan_torn(const char *name, int fd, const void *bytes, size_t length, long long at)
+{
+    struct torn torn = {fd, bytes, length, at};
+    char where[POINT_SIZE + 8];
+    schedule_point();
+    if (!is_chosen(name))
+        return;
+    snprintf(where, sizeof where, "at %s", name);
+    try_crash(where, bytes ? &torn : NULL);
+}
+
+void plan_point(const char *name)
+{
+    plan_torn(name, -1, NULL, 0, -1);
 }
 
 static int before(enum disk_op op, const char *name)
@@ -179,9 +254,10 @@ static int before(enum disk_op op, const char *name)
     p.changes++;
     p.shared->changes++;
     plan_trace("%s %s", disk_op_name(op), name);
-    uint32_t one_in = p.plan.check_one_in;
-    if (one_in && p.depth < DEPTH_MAX && bw_rng_below(&p.rng, p.depth ? 8 * one_in : one_in) == 0)
-        try_crash(op, name);
+    char where[120];
+    snprintf(where, sizeof where, "before %s %s", disk_op_name(op), name);
+    if (is_time())
+        try_crash(where, NULL);
     if (p.plan.fail_at == 0 || p.changes != p.plan.fail_at)
         return 0;
     p.failed = true;
@@ -227,7 +303,7 @@ static bool passes(bool quiet, struct schedule_path *path)
 {
     fflush(stdout);
     scratch_make(p.root);
-    pid_t pid = fork();
+    pid_t pid = _Fork();
     if (pid == 0) {
         int nothing = open("/dev/null", O_WRONLY);
         p.quiet = quiet;
@@ -304,9 +380,20 @@ static int conclude(unsigned number, bool good, const char *text)
     return good ? 0 : 1;
 }
 
+/* ", N named points", if the model has such points. */
+static void points_text(char *text, size_t size)
+{
+    unsigned count = 0;
+    text[0] = '\0';
+    while (count < POINTS_MAX && p.shared->point[count].name[0])
+        count++;
+    if (count)
+        snprintf(text, size, " at %u named points and all changes", count);
+}
+
 static int run_seeds(unsigned number, uint64_t from, uint64_t to)
 {
-    char text[256];
+    char text[256], points[64];
     *p.shared = (struct shared){0};
     for (uint64_t seed = from; seed <= to; seed++) {
         draw(seed);
@@ -316,10 +403,12 @@ static int run_seeds(unsigned number, uint64_t from, uint64_t to)
         report(true);
         return conclude(number, false, p.model->name);
     }
+    points_text(points, sizeof points);
     snprintf(text, sizeof text,
              "%s: seeds %" PRIu64 " to %" PRIu64 ", %" PRIu64 " changes, %" PRIu64
-             " crashes, %" PRIu64 " failed operations",
-             p.model->name, from, to, p.shared->changes, p.shared->crashes, p.shared->failures);
+             " crashes%s, %" PRIu64 " failed operations",
+             p.model->name, from, to, p.shared->changes, p.shared->crashes, points,
+             p.shared->failures);
     return conclude(number, true, text);
 }
 

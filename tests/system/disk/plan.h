@@ -49,8 +49,15 @@ int plan_main(int argc, char **argv, const struct plan_model *model, uint64_t sh
 void plan_violation(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 /* Prints a line if the plan was asked for by --seed. */
 void plan_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A named place in the program (os/crash.h) at which a crash may be tried. */
+void plan_point(const char *name);
+/* The same, in the middle of a write that has written these bytes. `at` < 0: at the current
+ * offset. */
+void plan_torn(const char *name, int fd, const void *bytes, size_t length, long long at);
 /* Loses power or kills the process here, in the running plan. */
 void plan_crash(uint64_t draw);
+/* From now on this plan tries no crash. */
+void plan_stop_crashing(void);
 struct bw_rng *plan_rng(void);
 /* Returns true if an operation has failed on purpose in this plan. */
 bool plan_has_failed(void);

@@ -65,6 +65,7 @@ static struct {
     char fd_name[FDS_MAX][NAME_SIZE];
     uint64_t sequence;
     ino_t serials;
+    const struct disk_calls *calls; /* in a forked copy: what replaces the recorder */
 } disk;
 
 static _Noreturn void give_up(const char *what)
@@ -452,6 +453,11 @@ void disk_hook(int (*before)(enum disk_op op, const char *name))
     disk.before = before;
 }
 
+void disk_replace(const struct disk_calls *calls)
+{
+    disk.calls = calls;
+}
+
 const char *disk_directory(void)
 {
     return disk.directory;
@@ -524,6 +530,8 @@ static int open_ours(int at, const char *path, int flags, mode_t mode, const cha
 
 static int open_any(int at, const char *path, int flags, mode_t mode)
 {
+    if (disk.calls)
+        return disk.calls->open(at, path, flags, mode);
     const char *name = inside(at, path);
     if (name)
         return open_ours(at, path, flags, mode, name);
@@ -556,6 +564,8 @@ int open(const char *path, int flags, ...)
 
 int close(int fd)
 {
+    if (disk.calls)
+        return disk.calls->close(fd);
     if (fd >= 0 && fd < FDS_MAX)
         disk.by_fd[fd] = 0;
     return (int)syscall(SYS_close, fd);
@@ -567,6 +577,16 @@ int fstat(int fd, struct stat *status)
     int result = (int)syscall(SYS_newfstatat, fd, "", status, AT_EMPTY_PATH);
     if (result == 0 && file)
         status->st_ino = file->serial;
+    return result;
+}
+
+int fstatat(int at, const char *path, struct stat *status, int flags)
+{
+    const char *name = inside(at, path);
+    const struct name *there = name ? find(&disk.now, name) : NULL;
+    int result = (int)syscall(SYS_newfstatat, at, path, status, flags);
+    if (result == 0 && there)
+        status->st_ino = disk.file[there->file].serial;
     return result;
 }
 
@@ -593,6 +613,8 @@ ssize_t pwrite(int fd, const void *bytes, size_t length, off_t at)
 
 ssize_t write(int fd, const void *bytes, size_t length)
 {
+    if (disk.calls)
+        return disk.calls->write(fd, bytes, length);
     struct file *file = file_of(fd);
     if (!file)
         return syscall(SYS_write, fd, bytes, length);
@@ -601,6 +623,14 @@ ssize_t write(int fd, const void *bytes, size_t length)
     if (wrote > 0)
         lseek(fd, at + wrote, SEEK_SET);
     return wrote;
+}
+
+void disk_tear(int fd, const void *bytes, size_t length, long long at)
+{
+    struct file *file = file_of(fd);
+    off_t place = at < 0 ? lseek(fd, 0, SEEK_CUR) : (off_t)at;
+    if (file && length)
+        record(file, false, (size_t)place, bytes, length);
 }
 
 static int resize(int fd, size_t size, bool shrinks)
@@ -629,6 +659,8 @@ int posix_fallocate(int fd, off_t from, off_t length)
 
 static int sync_any(int fd)
 {
+    if (disk.calls)
+        return disk.calls->sync(fd);
     struct file *file = file_of(fd);
     if (!file && !is_directory(fd))
         return (int)syscall(SYS_fsync, fd);
@@ -656,6 +688,8 @@ int fdatasync(int fd)
 
 int renameat(int from_at, const char *from, int to_at, const char *to)
 {
+    if (disk.calls)
+        return disk.calls->rename(from_at, from, to_at, to);
     const char *old = inside(from_at, from), *new = inside(to_at, to);
     if (old && fails(DISK_RENAME, old) > 0)
         return -1;
@@ -673,6 +707,8 @@ int rename(const char *from, const char *to)
 
 int unlinkat(int at, const char *path, int flags)
 {
+    if (disk.calls)
+        return disk.calls->unlink(at, path);
     const char *name = inside(at, path);
     if (name && fails(DISK_UNLINK, name) > 0)
         return -1;

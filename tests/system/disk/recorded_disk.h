@@ -22,6 +22,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #define DISK_SECTOR 512u
 
@@ -52,6 +53,23 @@ void disk_power_failure(const char *to, enum disk_loss data, enum disk_loss name
 /* The process is killed. Builds everything in the empty directory `to` and continues there; what
  * was not durable is still not durable. */
 void disk_kill(const char *to);
+
+/* Records the first part of a write during which the process is killed. The file keeps its content:
+ * the caller is a copy of the process that uses the file. `at` < 0: at the current offset. */
+void disk_tear(int fd, const void *bytes, size_t length, long long at);
+
+/* The file operations of a forked copy of the program, which another process carries out
+ * (forked_writer.h). */
+struct disk_calls {
+    int (*open)(int at, const char *path, int flags, mode_t mode);
+    int (*close)(int fd);
+    ssize_t (*write)(int fd, const void *bytes, size_t length);
+    int (*sync)(int fd);
+    int (*rename)(int from_at, const char *from, int to_at, const char *to);
+    int (*unlink)(int at, const char *path);
+};
+/* From now on these functions replace the recorder in this process. */
+void disk_replace(const struct disk_calls *calls);
 
 const char *disk_directory(void);
 /* Number of changes so far; each is a place to crash at. */
