@@ -243,8 +243,8 @@ static int view_open(struct view *view, const char *path, char *why)
                  known && !complete ? "truncated, or not a snapshot" : strerror(errno));
     if (fd >= 0)
         close(fd);
-    if (bytes == MAP_FAILED)
-        return BW_EDAMAGED;
+    if (bytes == MAP_FAILED) /* a file that cannot be opened now is not damaged */
+        return (known && !complete) || BW_BUG(snapshot_unread_is_damaged) ? BW_EDAMAGED : BW_EIO;
     *view = (struct view){bytes, size_without_trailer(bytes, (size_t)stat.st_size),
                           (size_t)stat.st_size};
     return 0;
@@ -393,18 +393,23 @@ static bw_index index_of(const char *name)
     return strcmp(name, again) == 0 ? index : 0;
 }
 
-static bw_index newest(const char *directory)
+/* Finds the newest snapshot; 0: there is none. Returns 0, or BW_EIO with errno: a directory that
+ * cannot be listed may have snapshots. */
+static int find_newest(const char *directory, bw_index *found)
 {
     DIR *dir = opendir(directory);
     const struct dirent *entry;
-    bw_index best = 0;
+    *found = 0;
+    errno = dir ? 0 : errno;
     while (dir && (entry = readdir(dir))) {
         bw_index index = index_of(entry->d_name);
-        best = index > best ? index : best;
+        *found = index > *found ? index : *found;
     }
+    int error = errno;
     if (dir)
         closedir(dir);
-    return best;
+    errno = error;
+    return error && !BW_BUG(snapshot_unread_is_damaged) ? BW_EIO : 0;
 }
 
 int bw_snapshot_load(const char *path, uint64_t cluster, struct bw_snapshot_head *head,
@@ -425,8 +430,12 @@ int bw_snapshot_read(const char *directory, uint64_t cluster, struct bw_snapshot
                      struct bw_registry *registry, char *why)
 {
     char path[PATH_SIZE];
-    bw_index index = newest(directory);
+    bw_index index;
     *head = (struct bw_snapshot_head){0};
+    if (find_newest(directory, &index) != 0) {
+        snprintf(why, BW_REPLICA_WHY_MAX + 1, "cannot list %.400s: %s", directory, strerror(errno));
+        return BW_EIO;
+    }
     if (index == 0)
         return 0;
     bw_snapshot_name(path, sizeof path, directory, index);

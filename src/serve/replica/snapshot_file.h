@@ -41,8 +41,8 @@ int bw_snapshot_stream(int fd, const struct bw_snapshot_head *head, struct bw_re
 int bw_snapshot_adopt(const char *path, const char *directory, struct bw_snapshot_head *head,
                       char *why);
 /* Loads the newest snapshot into a newly initialized registry; head->index is 0 if there is none.
- * Returns 0, BW_EDAMAGED, BW_EDENIED (another cluster), BW_EVERSION, BW_ELIMIT or BW_EIO with the
- * reason in `why`. */
+ * Returns 0, BW_EDAMAGED, BW_EDENIED (another cluster), BW_EVERSION, BW_ELIMIT or BW_EIO (the
+ * directory or the file cannot be opened) with the reason in `why`. */
 int bw_snapshot_read(const char *directory, uint64_t cluster, struct bw_snapshot_head *head,
                      struct bw_registry *registry, char *why);
 /* The same with the snapshot of this name; cluster 0 matches any. May be called on any thread. */

@@ -26,6 +26,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 
 #define CLUSTER     0x1122334455667788u
 #define LEADER      1u
@@ -60,6 +61,7 @@ static struct {
     bw_term acked_term;  /* the highest term in which it answered */
     bw_term higher_term; /* the highest term that it asked others for */
     struct transfer feed;
+    bool cannot_list;       /* the process has no descriptor left to list a directory */
     bool failed_before;     /* an operation had failed before this start */
     bool closed, reference; /* the reference uses the shipped functions now: nothing can crash */
 } w;
@@ -586,6 +588,31 @@ static void damage_file(const char *path, uint64_t draw)
     close(fd);
 }
 
+/* The directory cannot be listed, or the snapshot cannot be opened, for example because the process
+ * has too many open files. That is not damage, for which an operator would discard the data. */
+DIR *opendir(const char *path)
+{
+    errno = EMFILE;
+    int fd = w.cannot_list
+                 ? -1
+                 : (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? NULL : fdopendir(fd);
+}
+
+static void run_short(uint64_t draw)
+{
+    w.cannot_list = draw % 2;
+    if (!w.cannot_list)
+        disk_refuse("snapshot-0", EMFILE);
+    int error = open_node();
+    if (plan_has_failed() && !w.failed_before)
+        plan_end();
+    if (error != BW_EIO || !strstr(w.why, strerror(EMFILE)))
+        plan_violation("a shortage of descriptors is reported as %s: %s", bw_error_text(error),
+                       w.why);
+    plan_end();
+}
+
 /* A disk that returns other bytes than it stored, or loses a file: the node does not start, and
  * names the file. If the log still has everything, the node may do without a lost file. */
 static void damage(uint64_t draw)
@@ -598,6 +625,8 @@ static void damage(uint64_t draw)
     if (index == 0)
         plan_end();
     bw_snapshot_name(path, sizeof path, disk_directory(), index);
+    if (draw % 4 == 0)
+        run_short(draw / 4);
     bool lost = draw % 5 == 0;
     if (lost && unlink(path) != 0)
         plan_violation("cannot remove the snapshot");

@@ -65,6 +65,8 @@ static struct {
     char fd_name[FDS_MAX][NAME_SIZE];
     uint64_t sequence;
     ino_t serials;
+    const char *refused; /* start of the names that cannot be opened for reading */
+    int refused_with;
     const struct disk_calls *calls; /* in a forked copy: what replaces the recorder */
 } disk;
 
@@ -453,6 +455,12 @@ void disk_hook(int (*before)(enum disk_op op, const char *name))
     disk.before = before;
 }
 
+void disk_refuse(const char *name, int error)
+{
+    disk.refused = name;
+    disk.refused_with = error;
+}
+
 void disk_replace(const struct disk_calls *calls)
 {
     disk.calls = calls;
@@ -510,6 +518,11 @@ static int open_ours(int at, const char *path, int flags, mode_t mode, const cha
     const struct name *there = find(&disk.now, name);
     if (!there && !(flags & O_CREAT)) {
         errno = ENOENT;
+        return -1;
+    }
+    bool reads = (flags & O_ACCMODE) == O_RDONLY;
+    if (disk.refused && reads && strncmp(name, disk.refused, strlen(disk.refused)) == 0) {
+        errno = disk.refused_with;
         return -1;
     }
     bool changes = !there || (flags & O_TRUNC && disk.file[there->file].size_now);

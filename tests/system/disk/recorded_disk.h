@@ -46,6 +46,10 @@ void disk_use(const char *directory);
  * operation fails, or DISK_SHORT. */
 void disk_hook(int (*before)(enum disk_op op, const char *name));
 
+/* From now on, a file whose name begins with `name` cannot be opened for reading. Sets errno to
+ * `error`. */
+void disk_refuse(const char *name, int error);
+
 /* The power fails. Builds what is left in the empty directory `to` and continues there. Open
  * descriptors are closed. */
 void disk_power_failure(const char *to, enum disk_loss data, enum disk_loss names,
