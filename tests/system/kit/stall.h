@@ -13,7 +13,7 @@
  *     if (failed && stall_excuses(500, "the renewal"))
  *         ... repeat it ...
  *
- * Not measured: a slow disk. */
+ * Not measured: a slow disk; see disk_stall.h. */
 #ifndef BW_TESTS_SYSTEM_KIT_STALL_H
 #define BW_TESTS_SYSTEM_KIT_STALL_H
 

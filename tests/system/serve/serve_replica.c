@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "os/clock.h"
+#include "system/kit/disk_stall.h"
 #include "system/kit/ports.h"
 #include "system/kit/scratch.h"
 #include "system/kit/stall.h"
@@ -20,6 +21,8 @@
 #define NODES    3u
 #define HANG_MS  120000 /* of one test */
 #define STALL_MS 200    /* a machine that stalls for so long may cost a node its leadership */
+/* A leader steps down if its disk does not complete a write for 1 s. */
+#define DISK_STALL_MS 500
 
 struct node {
     struct bw_replica *replica;
@@ -244,12 +247,24 @@ static void until_caught_up(uint32_t i)
         turn();
 }
 
-static int propose(uint32_t i, const struct bw_entry *entry)
+static void watch_machine(void)
 {
     stall_watch();
+    disk_stall_watch();
+}
+
+/* True if the machine may have cost a node its leadership since watch_machine. */
+static bool machine_excuses(const char *what)
+{
+    return stall_excuses(STALL_MS, what) || disk_stall_excuses(DISK_STALL_MS, what);
+}
+
+static int propose(uint32_t i, const struct bw_entry *entry)
+{
+    watch_machine();
     int outcome = wait_for(i, bw_replica_propose(w.node[i].replica, entry));
-    while (outcome == BW_ELOST && stall_excuses(STALL_MS, "a proposal")) {
-        stall_watch();
+    while (outcome == BW_ELOST && machine_excuses("a proposal")) {
+        watch_machine();
         outcome = wait_for(i, bw_replica_propose(w.node[i].replica, entry));
     }
     return outcome;
@@ -618,7 +633,7 @@ static bool is_lost(int outcome)
 {
     if (outcome != BW_ELOST)
         return false;
-    assert_true(stall_excuses(STALL_MS, "a change of the members"));
+    assert_true(machine_excuses("a change of the members"));
     return true;
 }
 
@@ -627,7 +642,7 @@ static bool change_twice_at_once(void)
 {
     struct bw_replica_member members[BW_REPLICA_NODES];
     uint32_t voters, l = leader();
-    stall_watch();
+    watch_machine();
     uint64_t first = ask_change(l, BW_MEMBER_ADD, 0, 1);
     assert_true(first != 0);
     int second = wait_for(l, ask_change(l, BW_MEMBER_ADD, 0, 2));
