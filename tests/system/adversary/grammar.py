@@ -201,6 +201,13 @@ def to_json(message):
     return json.dumps(as_object(message)).encode()
 
 
+def brief_read(r):
+    """A read that looks at all keys, but returns little: a small request and a small response for much work."""
+    values = {"key": b"\0", "range_end": b"\0", "limit": r.choice([1, 1, 10]), "keys_only": True, "serializable": r.random() < 0.5,
+              "sort_order": r.randint(1, 2), "sort_target": r.randint(0, 4)}
+    return [(field, values[field.name]) for field in MESSAGES["RangeRequest"] if values.get(field.name)]
+
+
 # ---- nesting and damage ----
 
 def deep_protobuf(r):

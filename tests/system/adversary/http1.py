@@ -1,6 +1,7 @@
 """HTTP/1.1 as an adversary writes it: a random connection as a list of steps; see http2.py."""
-from grammar import damaged, json_for, log_uniform
+from grammar import brief_read, damaged, json_for, log_uniform, to_json
 
+AHEAD_BYTES = 256 << 10  # as much as the server reads from a connection in one turn (src/serve/front/front.h)
 PLAIN = [b"/health", b"/version", b"/metrics", b"/", b"/v3/nothing", b"*", b"/" + b"x" * 300]
 
 
@@ -46,6 +47,18 @@ class Http1:
         verb = r.choice([b"GET", b"GET", b"GET", b"HEAD", b"PUT", b"OPTIONS"])
         self.clean = self.clean and verb == b"GET"
         return f"{count} times {verb.decode()} {path[:20].decode()}", (verb + b" " + path + b" HTTP/1.1\r\nHost: localhost\r\n\r\n") * count
+
+    def ahead(self):
+        """Many copies of one request, sent before the first response: up to what the server reads at once."""
+        r = self.r
+        method = r.choice(self.methods)
+        brief = method.name == "Range" and r.random() < 0.5
+        body = to_json(brief_read(r)) if brief else json_for(r, method)[:AHEAD_BYTES // 4]
+        one = b"POST " + (method.json_path or "/health").encode() + b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+        most = AHEAD_BYTES // len(one)
+        count = most if r.random() < 0.5 else log_uniform(r, 1, most)
+        self.clean = self.clean and not method.streams
+        return f"{count} times ahead: POST {method.json_path}, {len(body)} bytes: {body[:40]!r}", one * count
 
     def last(self):
         """The last request of the connection."""

@@ -19,6 +19,7 @@ SETTLE_S = 3.0  # time to read the remaining responses
 UNREAD_S = 0.03  # pause between two looks at a server that has unread responses: it rests after each large one
 GROWTH, GROWTH_MAX = 1 << 20, 1 << 30  # bytes: less is not growth; more is not waited for
 LINGERING_MAX = 60
+AHEAD_PART = 0.2  # of the programs
 
 
 class Program:
@@ -42,6 +43,24 @@ class Program:
             self.add(number, "begin", "send", writer.begin())
         for _ in range(log_uniform(r, 3, 60)):
             self.draw()
+        if Http1 in kinds:
+            self.send_ahead()
+
+    def send_ahead(self):
+        """In a part of the programs, one more connection sends many requests ahead of the responses. It has its own random numbers, so
+        the other connections do the same as without it."""
+        r = random.Random(f"{self.seed}/{self.number}/ahead")
+        if r.random() >= AHEAD_PART:
+            return
+        usable = [m for m in METHODS if m.json_path and m.name not in TAKES_OVER]
+        reads = [m for m in usable if m.name == "Range"]
+        writer = Http1(r, [r.choice(reads if r.random() < 0.5 else usable)])
+        self.writers.append(writer)
+        self.reads.append(r.choice(["all", "none", "slow"]))
+        self.count += 1
+        for _ in range(log_uniform(r, 1, 8)):
+            text, out = writer.ahead()
+            self.add(self.count - 1, text, "send", out)
 
     def choose_methods(self):
         r = self.r
