@@ -241,7 +241,7 @@ static int open_seal(struct bw_peer *p, char *why)
                                       .cluster = bw_seal_cluster(p->cluster),
                                       .self = p->options.self,
                                       .peers_max = p->cap};
-    int error = ring ? bw_seal_new(&p->seal, &options) : BW_ENOMEM;
+    int error = ring && options.cluster ? bw_seal_new(&p->seal, &options) : BW_ENOMEM;
     if (error)
         snprintf(why, BW_PEER_WHY_MAX + 1, "cannot seal frames: %s", bw_error_text(error));
     return error;

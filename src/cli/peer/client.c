@@ -93,7 +93,7 @@ static int open_keys(struct bw_peer_client *c, const struct bw_peer_look *look)
                                       .cluster = bw_seal_cluster(look->election),
                                       .self = BW_NODE_NONE,
                                       .peers_max = BW_PEER_MEMBERS_MAX};
-    if (c->keyring && bw_seal_new(&c->seal, &options) == 0)
+    if (c->keyring && options.cluster && bw_seal_new(&c->seal, &options) == 0)
         return BW_GO_ON;
     fprintf(stderr, "%s: cannot start: out of memory or random numbers\n", c->command->path);
     return BW_EXIT_IO;

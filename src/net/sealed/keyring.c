@@ -35,15 +35,17 @@ struct bw_keyring {
     struct keys keys;
 };
 
-/* The id of a key in frames: a hash that only an owner of the key can compute. */
-static uint32_t name_key(const unsigned char *bytes)
+/* Sets the id of a key in frames: a hash that only an owner of the key can compute. False: out of
+ * memory. */
+static bool name_key(struct key *key)
 {
     unsigned char text[BW_KEY_BYTES + sizeof NAME_LABEL], digest[EVP_MAX_MD_SIZE] = {0};
     memcpy(text, NAME_LABEL, sizeof NAME_LABEL);
-    memcpy(text + sizeof NAME_LABEL, bytes, BW_KEY_BYTES);
-    EVP_Digest(text, sizeof text, digest, NULL, EVP_sha256(), NULL);
+    memcpy(text + sizeof NAME_LABEL, key->bytes, BW_KEY_BYTES);
+    bool made = EVP_Digest(text, sizeof text, digest, NULL, EVP_sha256(), NULL) == 1;
     OPENSSL_cleanse(text, sizeof text);
-    return bw_get32(digest);
+    key->id = bw_get32(digest);
+    return made;
 }
 
 static int nibble(char digit)
@@ -97,7 +99,10 @@ static int add_key(struct keys *keys, const char *text, size_t length, unsigned 
                  "line %u: invalid key: expected 32 random bytes in hex or base64", line);
         return BW_EMALFORMED;
     }
-    key->id = name_key(key->bytes);
+    if (!name_key(key)) {
+        snprintf(why, BW_KEYRING_WHY_MAX + 1, "out of memory");
+        return BW_ENOMEM;
+    }
     for (uint32_t i = 0; i < keys->count; i++)
         if (keys->key[i].id == key->id) {
             snprintf(why, BW_KEYRING_WHY_MAX + 1, "line %u: duplicate key", line);
@@ -198,8 +203,10 @@ struct bw_keyring *bw_keyring_public(void)
     if (!ring)
         return NULL;
     ring->keys.count = 1;
-    ring->keys.key[0].id = name_key(ring->keys.key[0].bytes);
-    return ring;
+    if (name_key(&ring->keys.key[0]))
+        return ring;
+    free(ring);
+    return NULL;
 }
 
 int bw_keyring_load(struct bw_keyring **out, const char *file, char *why)

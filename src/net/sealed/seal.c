@@ -275,6 +275,6 @@ void bw_seal_counts(const struct bw_seal *seal, struct bw_seal_counts *out)
 uint64_t bw_seal_cluster(const char *name)
 {
     unsigned char digest[EVP_MAX_MD_SIZE] = {0};
-    EVP_Digest(name, strlen(name), digest, NULL, EVP_sha256(), NULL);
-    return bw_get64(digest);
+    bool made = EVP_Digest(name, strlen(name), digest, NULL, EVP_sha256(), NULL) == 1;
+    return made ? bw_get64(digest) : 0;
 }

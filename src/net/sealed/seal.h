@@ -171,7 +171,7 @@ struct bw_seal_counts {
 
 void bw_seal_counts(const struct bw_seal *seal, struct bw_seal_counts *out);
 
-/* Derives the cluster's number from its name. */
+/* Derives the cluster's number from its name; 0: out of memory. */
 uint64_t bw_seal_cluster(const char *name);
 
 #endif

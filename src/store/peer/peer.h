@@ -6,6 +6,7 @@
 #include "core/peer/frame.h"
 #include "core/peer/leader_slot.h"
 #include "net/sealed/keyring.h"
+#include "net/stamp.h"
 #include "net/tls/credentials.h"
 #include "peer/node.h"
 #include "store/kit/job.h"
@@ -45,7 +46,8 @@ struct bw_store {
     struct bw_keyring *keyring;
     struct bw_credentials *credentials; /* NULL: no TLS */
     uv_timer_t timer;                   /* next deadline of any slot */
-    uv_fs_poll_t key_watch;             /* polls the key file, if there is one */
+    uv_timer_t key_watch;               /* looks at the key file, if there is one */
+    struct bw_stamp key_seen;           /* of the key file when it was last read */
     unsigned handles;                   /* handles to close before freeing */
     char ended[BW_WHY_MAX + 1];         /* why this peer can no longer take part; "": it can */
     struct peer_shard *shards;          /* settings.shards elements, or one */

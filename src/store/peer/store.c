@@ -16,7 +16,6 @@
 #include "store/peer/peer.h"
 
 #include "os/clock.h"
-#include "os/loop.h"
 #include "store/module.h"
 
 #include <stdio.h>
@@ -162,15 +161,19 @@ static void on_peer_closed(void *context)
 }
 
 /* Reloads the key file when it changes. If that fails, the old keys stay in force. Death notices
- * are sealed again, because their key may have been removed. */
-static void on_key_file(uv_fs_poll_t *handle, int status, const uv_stat_t *before,
-                        const uv_stat_t *after)
+ * are sealed again, because their key may have been removed. This is no uv_fs_poll_t, which ends
+ * the process if memory runs out. */
+static void on_key_timer(uv_timer_t *timer)
 {
-    struct bw_store *store = handle->data;
-    char why[BW_KEYRING_WHY_MAX + 1] = "cannot find the key file";
-    (void)before;
-    (void)after;
-    if (status != 0 || bw_keyring_reload(store->keyring, why) != 0) {
+    struct bw_store *store = timer->data;
+    char why[BW_KEYRING_WHY_MAX + 1] = "";
+    struct bw_stamp found = bw_stamp_of(store->settings.key_file);
+    if (bw_stamp_same(found, store->key_seen))
+        return;
+    int error = bw_keyring_reload(store->keyring, why);
+    if (error != BW_ENOMEM)
+        store->key_seen = found;
+    if (error) {
         report_event(store, "keys-refused", why);
         return;
     }
@@ -187,6 +190,7 @@ static int open_keys(struct bw_store *store, char *why)
         store->keyring = bw_keyring_public();
         return store->keyring ? 0 : bw_store_explain(why, BW_ENOMEM, "no memory left");
     }
+    store->key_seen = bw_stamp_of(file);
     int error = bw_keyring_load(&store->keyring, file, line);
     bool lasts = error == BW_EIO || error == BW_EMALFORMED || error == BW_ELIMIT;
     return error ? bw_store_explain(why, lasts ? BW_EINVAL : error, "%s", line) : 0;
@@ -268,8 +272,6 @@ static int open_parts(struct bw_store *store, const char *url, char *why)
         error = make_shards(store, why);
     if (!error)
         error = open_keys(store, why);
-    if (!error && store->settings.key_file[0] && bw_loop_start_pool(store->loop) != 0)
-        error = bw_store_explain(why, BW_ENOMEM, "cannot start threads to watch the key file");
     if (!error)
         error = open_tls(store, why);
     return error ? error : open_peer(store, why);
@@ -282,10 +284,10 @@ static void start_handles(struct bw_store *store)
     store->handles = 3; /* jobs, peer, timer */
     if (!store->settings.key_file[0])
         return;
-    uv_fs_poll_init(store->loop, &store->key_watch);
+    uv_timer_init(store->loop, &store->key_watch);
     store->key_watch.data = store;
     store->handles++;
-    uv_fs_poll_start(&store->key_watch, on_key_file, store->settings.key_file, KEY_POLL_MS);
+    uv_timer_start(&store->key_watch, on_key_timer, KEY_POLL_MS, KEY_POLL_MS);
 }
 
 static int peer_open(struct bw_store **out, const char *url, struct uv_loop_s *loop,
