@@ -175,6 +175,9 @@ struct bw_peer_status {
 };
 
 void bw_peer_status(struct bw_peer *peer, uint32_t election, struct bw_peer_status *out);
+/* Time for which the leader may act without a renewal, in milliseconds. 0: it does not lead, or may
+ * not act now; UINT64_MAX: no limit. */
+uint64_t bw_peer_left_ms(const struct bw_peer_status *status, bw_time now);
 /* Writes all known nodes, including ourselves, sorted by id, at most `cap` of them. Returns their
  * total number. */
 uint32_t bw_peer_members(struct bw_peer *peer, struct bw_peer_member *out, uint32_t cap);

@@ -410,6 +410,15 @@ static void view_members(struct bw_peer *p, uint32_t first)
     }
 }
 
+uint64_t bw_peer_left_ms(const struct bw_peer_status *status, bw_time now)
+{
+    if (!status->leading || now < status->act_from)
+        return 0;
+    if (status->act_until == BW_TIME_NEVER)
+        return UINT64_MAX;
+    return status->act_until > now ? (uint64_t)((status->act_until - now) / BW_MS) : 0;
+}
+
 static void view_elections(struct bw_peer *p, uint32_t first)
 {
     struct bw_peer_view *view = &p->out.view;
@@ -427,10 +436,7 @@ static void view_elections(struct bw_peer *p, uint32_t first)
                                             .held = status.held,
                                             .term = status.term,
                                             .token = status.token};
-        if (status.leading && status.act_until == BW_TIME_NEVER)
-            s->left_ms = UINT64_MAX;
-        else if (status.leading && status.act_until > now)
-            s->left_ms = (uint64_t)((status.act_until - now) / BW_MS);
+        s->left_ms = bw_peer_left_ms(&status, now);
         snprintf(s->state, sizeof s->state, "%s",
                  p->election[e].done ? BW_PEER_STATE_DONE : status.state);
     }

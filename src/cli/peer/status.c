@@ -99,11 +99,14 @@ static const char *name_of(const struct views *views, bw_node node, char *out)
     return node ? out : "none";
 }
 
-/* How long the leader may act without a renewal. An algorithm without a quorum sets no limit. */
+/* How long the leader may act without a renewal. An algorithm without a quorum sets no limit. A new
+ * leader may not act before the promises to its predecessor have expired. */
 static void show_left(char *out, uint64_t ms)
 {
     if (ms >= (uint64_t)(BW_TIME_NEVER / BW_MS))
         snprintf(out, BW_SPAN_TEXT, "no limit");
+    else if (ms == 0)
+        snprintf(out, BW_SPAN_TEXT, "not now");
     else
         bw_span_round(out, (bw_time)ms * BW_MS);
 }

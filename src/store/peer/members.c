@@ -51,9 +51,7 @@ static void put_own(struct bw_store *store, uint32_t election, bw_time now,
                                          .busy = status.busy,
                                          .term = status.term,
                                          .token = status.token};
-    view.left_ms = status.act_until == BW_TIME_NEVER ? UINT64_MAX
-                   : status.act_until > now          ? (uint64_t)((status.act_until - now) / BW_MS)
-                                                     : 0;
+    view.left_ms = bw_peer_left_ms(&status, now);
     snprintf(view.state, sizeof view.state, "%s", status.state);
     put_view(store, &view, out);
 }

@@ -502,6 +502,28 @@ def successor_waits_for_the_lease_when_the_guardian_is_killed_too(programs):
         room.judge()
 
 
+def leaders_limits(room):
+    """The last column of `peer status` for each live peer that leads."""
+    rows = [re.split(r" {2,}", line.strip(" !?")) for line in room.ask("status")[1].splitlines()[1:]]
+    return [row[5] for row in rows if len(row) > 5 and row[5] != "-"]
+
+
+@long_test
+def status_shows_that_a_successor_may_not_act_yet(programs):
+    with PeerRoom(*programs, ttl="10s") as room:
+        room.start()
+        first = room.leader(1, HANG_S)
+        room.agreed()
+        guardian = first.guardian()
+        first.signal(signal.SIGSTOP)
+        send(guardian, signal.SIGKILL)
+        killed(first)
+        left = wait_for(lambda: leaders_limits(room), HANG_S, 0.05)
+        assert left == ["not now"], left
+        room.started(2, HANG_S)
+        room.judge()
+
+
 @long_test
 def successor_leads_when_the_work_of_a_stopped_leader_is_dead(programs):
     with PeerRoom(*programs, ttl="2s") as room:
