@@ -262,6 +262,16 @@ static void suspected(void *context, bw_time at, bw_node node, bw_node target, b
         c->suspected[node * c->slots + target] = suspect;
 }
 
+/* Detectors forget members that leave. A paused node may suspect a member that has left and returned,
+ * and learn of that only afterwards. */
+static void traced(void *context, bw_time at, bw_node node, const struct bw_trace_note *note)
+{
+    struct bw_checker *c = context;
+    (void)at;
+    if (note->code == BW_TRACE_MEMBER_LEFT && node < c->slots && note->node < c->slots)
+        c->suspected[node * c->slots + note->node] = false;
+}
+
 void bw_checker_lingers(struct bw_checker *c, bw_node node, uint32_t election, bw_time at,
                         bw_time until)
 {
@@ -565,6 +575,7 @@ struct bw_checker *bw_checker_init(void *memory, const struct bw_sim_config *con
                                            .announced = announced,
                                            .faulted = faulted,
                                            .suspected = c->suspected ? suspected : NULL,
+                                           .traced = c->suspected ? traced : NULL,
                                            .wrote = wrote,
                                            .committed = c->entries ? committed : NULL};
     return c;
