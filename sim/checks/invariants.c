@@ -262,8 +262,8 @@ static void suspected(void *context, bw_time at, bw_node node, bw_node target, b
         c->suspected[node * c->slots + target] = suspect;
 }
 
-/* Detectors forget members that leave. A paused node may suspect a member that has left and returned,
- * and learn of that only afterwards. */
+/* Detectors forget members that leave. A paused node may suspect a member that has left and
+ * returned, and learn of that only afterwards. */
 static void traced(void *context, bw_time at, bw_node node, const struct bw_trace_note *note)
 {
     struct bw_checker *c = context;

@@ -93,8 +93,8 @@ static void network_is_restored_when_a_storm_has_the_most_faults(void **state)
     assert_true(contended > SEEDS / 10);
 }
 
-/* In this seed node 2 is paused while node 7 leaves, and returns under the same id. When node 2 goes
- * on, it suspects node 7 before it learns of both. */
+/* In this seed node 2 is paused while node 7 leaves, and returns under the same id. When node 2
+ * goes on, it suspects node 7 before it learns of both. */
 static void suspicion_of_a_member_that_has_left_is_not_judged(void **state)
 {
     (void)state;
