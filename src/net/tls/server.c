@@ -34,21 +34,33 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
     return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-static void set_rules(SSL_CTX *context)
+/* False if memory is exhausted: OpenSSL would then use its own list of ciphers. */
+static bool set_rules(SSL_CTX *context)
 {
     SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-    SSL_CTX_set_cipher_list(context, CIPHERS);
     SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
                                      SSL_OP_CIPHER_SERVER_PREFERENCE);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(context, 0);
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS); /* idle connections hold little memory */
+    return SSL_CTX_set_cipher_list(context, CIPHERS) == 1;
+}
+
+/* Names the authorities to clients, so that they can choose a certificate. */
+static int name_authorities(SSL_CTX *context, const char *file, char *why)
+{
+    STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(file);
+    if (!names)
+        return tls_out_of_memory(why); /* the file was loaded before */
+    SSL_CTX_set_client_CA_list(context, names);
+    return 0;
 }
 
 static int load(struct bw_tls_config *config, const struct bw_tls_files *files, char *why)
 {
     SSL_CTX *context = config->context;
-    set_rules(context);
+    if (!set_rules(context))
+        return tls_out_of_memory(why);
     if (!files->cert_file || !files->key_file) {
         snprintf(why, BW_TLS_WHY_MAX + 1, "a server needs a certificate and its key");
         return BW_EINVAL;
@@ -67,8 +79,8 @@ static int load(struct bw_tls_config *config, const struct bw_tls_files *files, 
                        why);
     if (error)
         return error;
-    SSL_CTX_set_client_CA_list(context, SSL_load_client_CA_file(files->ca_file));
-    return tls_load_authorities(context, files->ca_file, why);
+    error = tls_load_authorities(context, files->ca_file, why);
+    return error ? error : name_authorities(context, files->ca_file, why);
 }
 
 int bw_tls_config_new_server(struct bw_tls_config **out, const struct bw_tls_files *files,
@@ -76,9 +88,8 @@ int bw_tls_config_new_server(struct bw_tls_config **out, const struct bw_tls_fil
 {
     struct bw_tls_config *config = calloc(1, sizeof *config);
     if (!config || !(config->context = SSL_CTX_new(TLS_server_method()))) {
-        snprintf(why, BW_TLS_WHY_MAX + 1, "out of memory for TLS");
         free(config);
-        return BW_ENOMEM;
+        return tls_out_of_memory(why);
     }
     config->server = true;
     int error = load(config, files, why);

@@ -28,6 +28,8 @@ void tls_format_error(char *why, const char *what);
 int tls_load_authorities(SSL_CTX *context, const char *file, char *why);
 /* Requires with `mode` a certificate that is not revoked. */
 int tls_verify(SSL_CTX *context, int mode, const char *crl_file, char *why);
+/* Explains BW_ENOMEM, and returns it. */
+int tls_out_of_memory(char *why);
 int tls_load_certificate(SSL_CTX *context, const struct bw_tls_files *files, char *why);
 /* Creates a connection on memory buffers, not started yet. NULL: out of memory. */
 struct bw_tls *tls_new(struct bw_tls_config *config);

@@ -54,6 +54,13 @@ void tls_format_error(char *why, const char *what)
     ERR_clear_error();
 }
 
+int tls_out_of_memory(char *why)
+{
+    snprintf(why, BW_TLS_WHY_MAX + 1, "out of memory for TLS");
+    ERR_clear_error();
+    return BW_ENOMEM;
+}
+
 int tls_load_authorities(SSL_CTX *context, const char *file, char *why)
 {
     int loaded =
@@ -148,7 +155,9 @@ int bw_tls_config_new(struct bw_tls_config **out, const struct bw_tls_files *fil
         SSL_CTX_set_min_proto_version(config->context, TLS1_2_VERSION);
         config->must_agree = true;
         error = tls_set_protocols(config, files->protocols ? files->protocols : http2, why);
-        SSL_CTX_set_alpn_protos(config->context, config->protocols, config->protocols_length);
+        if (error == 0 && SSL_CTX_set_alpn_protos(config->context, config->protocols,
+                                                  config->protocols_length) != 0)
+            error = tls_out_of_memory(why);
         if (error == 0)
             error = tls_load_authorities(config->context, files->ca_file, why);
         if (error == 0)
@@ -156,7 +165,7 @@ int bw_tls_config_new(struct bw_tls_config **out, const struct bw_tls_files *fil
         if (error == 0)
             error = tls_load_certificate(config->context, files, why);
     } else {
-        snprintf(why, BW_TLS_WHY_MAX + 1, "out of memory for TLS");
+        error = tls_out_of_memory(why);
     }
     if (error != 0) {
         bw_tls_config_free(config);
