@@ -35,6 +35,7 @@ import subjects  # noqa: E402
 from run_lib import Tap  # noqa: E402
 from state import new_state, read_calls, read_state  # noqa: E402
 import stores  # noqa: E402,F401 pylint: disable=unused-import; it adds subjects
+import tls  # noqa: E402,F401 pylint: disable=unused-import; it adds subjects
 from watcher import Watcher  # noqa: E402
 
 SHORT_LIMIT = 20  # failures per subject in the short form
