@@ -106,7 +106,7 @@ static bool end_message(struct bw_grpc_call *call)
     struct bw_grpc *channel = call->channel;
     size_t length = call->in_need;
     call->in_have = call->in_need = 0;
-    channel->slow = channel->failed = 0;
+    channel->slow = channel->failed = channel->late = 0;
     call->in_hook = true;
     call->hooks.message(call->context, call->in, length);
     call->in_hook = false;

@@ -102,10 +102,12 @@ void grpc_drop(struct bw_grpc *channel, const char *why, bool pause)
 {
     bool was_up = is_connected(channel);
     const struct bw_grpc_endpoint *endpoint = &channel->options.endpoints[channel->at];
+    uint64_t lasted_ms = bw_h2_now_ms() - channel->opened_ms;
     char line[BW_GRPC_WHY_MAX + 1];
     snprintf(line, sizeof line, "%.120s:%u: %.120s", endpoint->host, endpoint->port, why);
     memcpy(channel->why, line, sizeof line);
     channel->failed++;
+    channel->late += channel->state != GRPC_READY && lasted_ms >= channel->timeout_ms;
     channel->at = (channel->at + 1) % channel->options.count;
     if (channel->h2)
         bw_h2_close(channel->h2);
@@ -133,14 +135,14 @@ static void on_down(void *context, const char *why)
 
 /* A slow server must not fall behind forever, with one attempt after the other that is given up
  * shortly before it would succeed. So the limit doubles with each round in which all endpoints
- * failed. */
+ * were too slow. Endpoints that refuse at once do not count. */
 uint64_t bw_grpc_setup_ms(const struct bw_grpc *channel)
 {
     uint64_t most = channel->timeout_ms > SETUP_MAX_MS ? channel->timeout_ms : SETUP_MAX_MS;
     uint64_t limit = channel->timeout_ms;
     if (BW_BUG(grpc_setup_limit_does_not_grow))
         return limit;
-    for (uint32_t round = channel->failed / channel->options.count; round > 0 && limit < most;
+    for (uint32_t round = channel->late / channel->options.count; round > 0 && limit < most;
          round--)
         limit *= 2;
     return limit < most ? limit : most;
@@ -160,6 +162,7 @@ static void connect_next(struct bw_grpc *channel)
                                     .down = on_down};
     channel->state = GRPC_CONNECTING;
     channel->connection++;
+    channel->opened_ms = bw_h2_now_ms();
     channel->h2 = bw_h2_open(&options);
     if (!channel->h2) {
         snprintf(channel->why, sizeof channel->why, "out of memory for a connection");

@@ -54,8 +54,9 @@ struct bw_grpc {
     uint64_t connection; /* number of the last connection */
     uint32_t at;         /* current endpoint */
     uint32_t failed;     /* endpoints that failed in a row */
+    uint32_t late;       /* of these, endpoints that were too slow to set up a connection */
     uint32_t slow;       /* deadlines missed in a row */
-    uint64_t timeout_ms, pinged_ms, ticked_ms;
+    uint64_t timeout_ms, opened_ms, pinged_ms, ticked_ms;
     uv_timer_t pause;           /* until the next round of endpoints */
     uv_timer_t tick;            /* checks deadlines and liveness */
     struct bw_grpc_call *calls; /* newest first */
