@@ -202,8 +202,12 @@ void replica_snapshot_consider(struct bw_replica *r)
 {
     int ends[2];
     struct bw_snapshot_head head;
-    if (!is_due(r) || pipe(ends) != 0)
+    if (!is_due(r))
         return;
+    if (pipe(ends) != 0) {
+        r->save_not_before = bw_clock_boot() + SAVE_RETRY;
+        return;
+    }
     describe(r, &head);
     pid_t node = getpid(), pid = fork();
     if (pid == 0)
@@ -211,6 +215,7 @@ void replica_snapshot_consider(struct bw_replica *r)
     close(ends[1]);
     if (pid < 0) {
         close(ends[0]);
+        r->save_not_before = bw_clock_boot() + SAVE_RETRY;
         return;
     }
     r->saver = pid;
