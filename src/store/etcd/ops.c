@@ -108,7 +108,8 @@ static void take(struct etcd_task *task)
     etcd_view_last(&campaign->view, &campaign->foreign, &record);
     bw_record_acquire(&record, request);
     record.token = (bw_token)campaign->create;
-    if (request->guarded)
+    if (request->guarded && campaign->bound &&
+        campaign->bound == etcd_client_connection(task->store->client))
         etcd_client_death_hash(task->store->client, record.token, record.death_hash);
     if (bw_record_pack(&record, text, sizeof text) < 0) {
         etcd_task_fail(task, BW_OUTCOME_UNAVAILABLE, BW_ENOMEM, "no memory for the record");

@@ -59,9 +59,10 @@ static int request(struct bw_store *store, const struct bw_store_request *asked)
         return BW_EINVAL;
     bool make = asked->op == BW_STORE_ACQUIRE || asked->op == BW_STORE_ENTER;
     struct etcd_campaign *campaign = NULL;
-    if (asked->candidate) /* READ, too: it may be the only one to see a foreign leader */
-        campaign = etcd_campaign_find(store, asked->election, asked->candidate,
-                                      make || asked->op == BW_STORE_READ);
+    /* a candidate's READ may be the only request that sees a foreign leader */
+    bool read = asked->op == BW_STORE_READ && asked->ttl_ns > 0;
+    if (asked->candidate)
+        campaign = etcd_campaign_find(store, asked->election, asked->candidate, make || read);
     if (make && !campaign)
         return BW_ELIMIT;
     struct bw_job *job = bw_jobs_add(&store->jobs, asked);
