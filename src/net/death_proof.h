@@ -18,7 +18,8 @@
  *      transaction that writes its own record.
  *
  * Guaranteed: a proof of another leadership does not match, because its token differs. Only the
- * process of the leader, its guardian and a server that received the clean close know the secret.
+ * process of the leader and its guardian know the secret until the clean close, which the guardian
+ * sends only when the process of the leader is dead. Then no later leadership can use the secret.
  *
  * Not guaranteed: that a proof is stored. Without one the work stays unconfirmed. The proof does
  * not protect against a client that may write the record: it could write `clean` itself. */

@@ -3,6 +3,7 @@
 #include "run/guardian/guardian.h"
 
 #include "core/base/assert.h"
+#include "core/base/bug.h"
 #include "core/guardian/guardian.h"
 #include "os/clock.h"
 #include "run/contain/proc.h"
@@ -26,6 +27,7 @@
 
 #define CHECK_PAUSE_MAX_MS 20
 #define CLEAN_CLOSE_NS     BW_SEC /* time for the other side to read the clean close */
+#define DEATH_MS           1000   /* time from the end of the link until the supervisor is reaped */
 
 enum { FD_SOCKET, FD_SUPERVISOR, FD_TIMER, FD_SIGNAL, FD_EVENTS, FD_COUNT };
 
@@ -35,6 +37,7 @@ struct guardian {
     struct bw_contain contain;
     bool contained; /* `contain` is valid */
     int fd[FD_COUNT], lock_fd, notices_fd, notice_socket_fd;
+    int supervisor; /* its pidfd; -1: the kernel has none */
     /* the proof to send in a clean close of `lock_fd`, if that is a socket */
     unsigned char proof[BW_HOLD_PROOF];
     pid_t work;
@@ -156,7 +159,8 @@ static void forget(struct guardian *g)
     g->work = 0;
 }
 
-/* Only the supervisor can release at this store. Peers get a death notice instead. */
+/* Only the supervisor can release: at this store, or because it lives. Peers get a death notice
+ * instead. */
 static void log_lease_left(const struct guardian *g, bw_token token)
 {
     bw_token shown = bw_run_token(token);
@@ -168,6 +172,19 @@ static void log_lease_left(const struct guardian *g, bw_token token)
                      (unsigned long long)shown);
 }
 
+/* The link can also end because a message was lost. Then the supervisor lives. */
+static bool is_supervisor_dead(const struct guardian *g)
+{
+    bool lost = g->parted || g->unheard;
+    struct pollfd death = {.fd = g->supervisor, .events = POLLIN};
+    if (BW_BUG(guardian_closes_for_the_living))
+        return true;
+    return g->supervisor < 0 ? !lost : poll(&death, 1, lost ? 0 : DEATH_MS) == 1;
+}
+
+/* A clean close ends whatever leadership its lease has when the server reads it, which can be much
+ * later. So the process that holds the lease must be dead. A living supervisor releases by itself.
+ * On SQLite, the release names its token. */
 static void release(struct guardian *g, bw_token token)
 {
     if (g->lock_fd < 0) {
@@ -175,6 +192,11 @@ static void release(struct guardian *g, bw_token token)
         return;
     }
     g->leaving = bw_clean_close_applies(g->lock_fd);
+    if (g->leaving && !is_supervisor_dead(g)) {
+        g->leaving = false;
+        log_lease_left(g, token);
+        return;
+    }
     int error = g->leaving ? bw_clean_close_send(g->lock_fd, g->proof)
                            : bw_store_sqlite_release_fd(g->lock_fd, token);
     struct bw_log_field fields[] = {{"token", NULL, token}, BW_LOG_END};
@@ -271,9 +293,7 @@ static void on_gone(struct guardian *g)
 {
     log_gone(g);
     close(g->fd[FD_SOCKET]);
-    if (g->fd[FD_SUPERVISOR] >= 0)
-        close(g->fd[FD_SUPERVISOR]);
-    g->fd[FD_SOCKET] = g->fd[FD_SUPERVISOR] = -1;
+    g->fd[FD_SOCKET] = g->fd[FD_SUPERVISOR] = -1; /* `supervisor` stays open */
     g->flags = BW_WIRE_ALL;
     feed(g, (struct bw_guardian_event){.kind = BW_GUARDIAN_GONE, .now = bw_clock_boot()});
 }
@@ -429,7 +449,7 @@ static _Noreturn void run_guardian(const struct bw_guardian_config *config, int 
     sigemptyset(&all);
     sigaddset(&all, SIGCHLD);
     g.fd[FD_SOCKET] = socket;
-    g.fd[FD_SUPERVISOR] = supervisor;
+    g.fd[FD_SUPERVISOR] = g.supervisor = supervisor;
     g.fd[FD_TIMER] = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     g.fd[FD_SIGNAL] = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
     g.fd[FD_EVENTS] = -1;

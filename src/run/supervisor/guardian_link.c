@@ -307,6 +307,7 @@ void bw_supervisor_guardian_dead(struct supervisor *s)
     bw_log_event(&s->log, BW_LOG_ERROR, "guardian-died", NULL,
                  "the guardian died; the supervisor kills the work");
     s->guardian = GUARDIAN_LOST;
+    s->containment[0] = '\0'; /* a leadership that named it must not start work in the next one */
     s->armed_token = BW_TOKEN_NONE;
     s->own_kill_at = 0;
     s->unproved_since = BW_TIME_NEVER;
