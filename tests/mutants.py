@@ -104,19 +104,36 @@ def family_of(pid):
     return found
 
 
+def ran_of(pids):
+    """For each thread of these processes: whether it runs or waits for a CPU now, and its CPU time."""
+    found = {}
+    for pid in pids:
+        for task in glob.glob(f"/proc/{pid}/task/*"):
+            try:
+                with open(task + "/stat", encoding="utf-8", errors="replace") as stat, open(task + "/schedstat", encoding="utf-8") as times:
+                    found[task] = (stat.read().rsplit(")", 1)[1].split()[0] == "R", int(times.read().split()[0]))
+            except (OSError, IndexError):
+                pass  # it has just ended
+    return found
+
+
 class Chance:
     """Measures for how long a catcher could run: the time in which the machine did not stall and none of its processes waited for
     a CPU. That is at least the CPU time of a single busy process, and nearly all the time of one that sleeps."""
 
     def __init__(self, pid):
         self.pid, self.seconds, self.since = pid, 0.0, time.monotonic()
-        self.watch, self.waited = stall.Watch(), {}
+        self.watch, self.waited, self.ran = stall.Watch(), {}, {}
 
     def look(self):
-        now, waited = time.monotonic(), stall.waited(family_of(self.pid))
+        now, family = time.monotonic(), family_of(self.pid)
+        waited, ran = stall.waited(family), ran_of(family)
         waits = sum(seconds - self.waited.get(task, 0.0) for task, seconds in waited.items())
-        self.seconds += max(0.0, now - self.since - max(waits, self.watch.longest()))
-        self.since, self.waited, self.watch = now, waited, stall.Watch()
+        # the kernel counts a wait when it ends
+        waiting = any(runnable and seconds == self.ran.get(task, (False, None))[1] for task, (runnable, seconds) in ran.items())
+        if not waiting:
+            self.seconds += max(0.0, now - self.since - max(waits, self.watch.longest()))
+        self.since, self.waited, self.ran, self.watch = now, waited, ran, stall.Watch()
         return self.seconds
 
 
