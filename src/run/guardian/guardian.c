@@ -3,7 +3,6 @@
 #include "run/guardian/guardian.h"
 
 #include "core/base/assert.h"
-#include "core/base/bug.h"
 #include "core/guardian/guardian.h"
 #include "os/clock.h"
 #include "run/contain/proc.h"
@@ -177,8 +176,6 @@ static bool is_supervisor_dead(const struct guardian *g)
 {
     bool lost = g->parted || g->unheard;
     struct pollfd death = {.fd = g->supervisor, .events = POLLIN};
-    if (BW_BUG(guardian_closes_for_the_living))
-        return true;
     return g->supervisor < 0 ? !lost : poll(&death, 1, lost ? 0 : DEATH_MS) == 1;
 }
 

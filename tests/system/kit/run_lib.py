@@ -337,6 +337,13 @@ class Candidate:
         self.err.close()
 
 
+def lose(knob, kind):
+    """The next message of this kind to or from a guardian is lost, or stops it: see run_shim.c."""
+    with open(knob + ".new", "w", encoding="utf-8") as file:
+        file.write(kind)
+    os.rename(knob + ".new", knob)
+
+
 class Tap:
     """Results in the Test Anything Protocol."""
 

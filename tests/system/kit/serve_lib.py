@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import threading
 
@@ -25,6 +26,16 @@ def newest_version():
 
 def b64(text):
     return base64.b64encode(text if isinstance(text, bytes) else text.encode()).decode()
+
+
+def own_address():
+    """An address of this machine that is not loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+            return probe.getsockname()[0]
+        except OSError as error:
+            raise Skip(f"no address but loopback: {error}") from error
 
 
 class Target:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Death proofs (net/death_proof.h): which predecessor on `bellwether serve` a successor with --stonith fences, on real nodes and
-processes, and when the server puts a proof.
+processes, when the server puts a proof, and when a guardian sends the clean close that reveals it.
 
-    run_death_proof.py BELLWETHER WITNESS CONFORMANCE [NAME...]
+    run_death_proof.py BELLWETHER WITNESS CONFORMANCE SHIM [NAME...]
 
 The successor runs in a cgroup namespace of its own. So it cannot examine the work of its predecessor, as on another host, and
 only the proof can keep it from fencing."""
@@ -12,17 +12,20 @@ import hmac
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 
 sys.dont_write_bytecode = True
 for folder in ("serve", "kit"):
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder))
-from run_lib import lives, send, stat_of, text_of, wait_for  # noqa: E402
-from serve_lib import Nodes, b64  # noqa: E402
-from serve_wire import FAREWELL, PROOF, Wire  # noqa: E402
-from store_lib import TIMEOUT_S, Place, Skip, Suite  # noqa: E402
+from run_lib import lives, lose, send, stat_of, text_of, wait_for  # noqa: E402
+from serve_lib import Nodes, b64, own_address  # noqa: E402
+from serve_wire import FAREWELL, PROOF, Wire, frame  # noqa: E402
+from store_lib import SANITIZED, TIMEOUT_S, Place, Skip, Suite  # noqa: E402
 
+SHIM = os.path.abspath(sys.argv.pop(4))
 suite = Suite()
 LONG_S = 3600  # a TTL that no test outlives
 
@@ -83,6 +86,15 @@ class Fenced:
         status, answer = self.nodes.post("/v3/" + path, body, headers=self.headers)
         assert status == 200, (path, answer)
         return answer
+
+    def lease(self):
+        """The lease of the leader."""
+        found = self.done("kv/range", {"key": b64(self.name + "/"), "range_end": b64(self.name + "0"), "sort_target": "CREATE",
+                                       "sort_order": "ASCEND"})
+        return found["kvs"][0]["lease"]
+
+    def has(self, lease):
+        return int(self.nodes.post("/v3/lease/timetolive", {"ID": lease})[1].get("TTL", -1)) >= 0
 
     def proof(self):
         """the death proof"""
@@ -174,9 +186,7 @@ def holder_is_fenced_when_an_operator_revokes_its_lease():
         for pid in (wait_for(a.guardian), a.pid):
             send(pid, signal.SIGSTOP)
             wait_for(lambda pid=pid: stat_of(pid)[0] == "T")
-        found = e.done("kv/range", {"key": b64(e.name + "/"), "range_end": b64(e.name + "0"), "sort_target": "CREATE",
-                                    "sort_order": "ASCEND"})
-        e.done("lease/revoke", {"ID": found["kvs"][0]["lease"]})
+        e.done("lease/revoke", {"ID": e.lease()})
         b.said("fenced", TIMEOUT_S)
         assert e.fenced() == ["a"] and e.proof() is None
 
@@ -263,7 +273,7 @@ class Leader:
     def wait_gone(self, e):
         def gone():
             """the lease to be revoked"""
-            return int(e.nodes.post("/v3/lease/timetolive", {"ID": str(self.lease)})[1].get("TTL", -1)) < 0
+            return not e.has(str(self.lease))
         wait_for(gone, TIMEOUT_S)
 
 
@@ -307,6 +317,152 @@ def server_puts_no_proof_when_the_close_is_not_clean():
         leader.wait_gone(e)
         assert e.proof() is None
         leader.wire.close()
+
+
+# ---- when a guardian sends the clean close ----
+
+CLEAN_CLOSE = frame(0xbe, 0, 0, bytes(32))[:9]  # its first bytes; the proof follows
+
+
+class Relay:
+    """A TCP relay to a node. It records what a client sends on its first connection, and can hold that back. The node sees the later
+    connections come from the address `later`, if one is given."""
+
+    def __init__(self, port, later=None):
+        self.node, self.later, self.listener = ("127.0.0.1", port), later, socket.create_server(("127.0.0.1", 0))
+        self.port, self.count, self.sent, self.held = self.listener.getsockname()[1], 0, b"", None
+        self.ended, self.delivering, self.over = threading.Event(), threading.Event(), threading.Event()
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client = self.listener.accept()[0]
+                source = (self.later, 0) if self.count and self.later else None
+                node = socket.create_connection(self.node, TIMEOUT_S, source)
+            except OSError:
+                return
+            node.settimeout(None)
+            self.count += 1
+            first = self.count == 1
+            threading.Thread(target=self.pump_first if first else self.pump, args=(client, node), daemon=True).start()
+            threading.Thread(target=self.pump, args=(node, client, first), daemon=True).start()
+
+    def pump_first(self, client, node):
+        for data in chunks(client):
+            self.sent += data
+            if self.held is None:
+                pass_on(node, data)
+            else:
+                self.held += data
+        self.ended.set()
+        if self.held is not None:
+            self.delivering.wait()
+            pass_on(node, self.held)
+        pass_on(node, None)
+
+    def pump(self, source, sink, ends=False):
+        for data in chunks(source):
+            pass_on(sink, data)
+        pass_on(sink, None)
+        if ends:
+            self.over.set()
+
+    def hold(self):
+        self.held = b""
+
+    def deliver(self):
+        """Passes on what was held back, and waits until the node has closed the connection."""
+        assert self.ended.wait(TIMEOUT_S), "the first connection did not end"
+        self.delivering.set()
+        assert self.over.wait(TIMEOUT_S), "the node did not close the connection"
+
+
+def chunks(source):
+    try:
+        while data := source.recv(65536):
+            yield data
+    except OSError:
+        pass
+
+
+def pass_on(sink, data):
+    """Sends data, or the end of the stream: None. The receiver may have closed the connection already."""
+    try:
+        if data is None:
+            sink.shutdown(socket.SHUT_WR)
+        else:
+            sink.sendall(data)
+    except OSError:
+        pass
+
+
+def leader_behind(e, relay):
+    """A leader whose connections go through the relay. Writing DISMISS to its file loses the message that ends a leadership."""
+    if SANITIZED:
+        raise Skip("the shim must be loaded first, and so must the sanitizer")
+    knob = os.path.join(e.room.dir, "lose")
+    e.room.given_store = f"bellwether://127.0.0.1:{relay.port}/"
+    a = e.room.candidate("a", options=["-E", "0"], env={"SHIM_LOSE": knob}, shim=SHIM)
+    e.room.given_store = e.url
+    e.room.started(1, TIMEOUT_S)
+    return a, knob
+
+
+def lose_dismiss(e, a, knob):
+    """The leader resigns, cannot dismiss its guardian, and replaces it."""
+    lose(knob, "DISMISS")
+    suite.resign(e.room)
+    a.said("guardian-died", TIMEOUT_S)
+    assert not os.path.exists(knob), "the message was not lost"
+
+
+def lead_again(e, a):
+    """Waits until the leader has been elected again, and returns its lease."""
+    e.room.started(2, TIMEOUT_S)
+    assert a.leads()
+    return e.lease()
+
+
+def judge_stays(e, a, lease):
+    """Every revocation that was due before another client's disconnect has happened."""
+    wire = Wire(e.nodes.ports[0])
+    other = str(wire.grant(LONG_S, bellwether_bind="connection"))
+    wire.close()
+    wait_for(lambda: not e.has(other), TIMEOUT_S)
+    assert e.has(lease), "the lease of the second leadership was revoked"
+    assert e.lease() == lease and e.proof() is None and a.leads() and len(e.room.starts()) == 2
+    e.room.judge()
+
+
+@suite.test
+def clean_close_of_a_living_supervisor_is_never_sent():
+    with Fenced("living", ttl="12s") as e:
+        relay = Relay(e.nodes.ports[0])
+        a, knob = leader_behind(e, relay)
+        lose_dismiss(e, a, knob)
+        assert CLEAN_CLOSE not in relay.sent, "the guardian of a living supervisor sent the clean close"
+        lease = lead_again(e, a)
+        assert relay.count == 1, "the supervisor lost its connection"
+        judge_stays(e, a, lease)
+        a.signal(signal.SIGKILL)  # then its guardian sends it
+        wait_for(lambda: not e.has(lease), TIMEOUT_S)
+        assert CLEAN_CLOSE in relay.sent and len(e.proof()) == 64
+
+
+@suite.test
+def later_leadership_keeps_its_lease_when_its_first_connection_arrives_late():
+    """The first connection binds the lease, and stalls before the leader resigns. The second one does not bind, as over a network.
+    What the guardian of the first leadership does to the first connection reaches the node during the second leadership."""
+    with Fenced("late", ttl="12s") as e:
+        relay = Relay(e.nodes.ports[0], own_address())
+        a, knob = leader_behind(e, relay)
+        relay.hold()
+        lose_dismiss(e, a, knob)
+        lease = lead_again(e, a)
+        assert relay.count > 1
+        relay.deliver()
+        judge_stays(e, a, lease)
 
 
 suite.main(at_once=4)

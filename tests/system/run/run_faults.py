@@ -22,7 +22,7 @@ sys.dont_write_bytecode = True
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 import stall  # noqa: E402
-from run_lib import HANG_S, Room, Tap, install, lives, send, wait_for, why_not_contained  # noqa: E402
+from run_lib import HANG_S, Room, Tap, install, lives, lose, send, wait_for, why_not_contained  # noqa: E402
 
 TTL_S = 1.5
 LONG_TTL_S = 4 * HANG_S  # with its third, the interval of polls, it is longer than any wait of a test
@@ -554,12 +554,6 @@ def work_ends_after_a_resume_past_the_ttl(room):
 
 
 # ---- messages to the guardian that are lost ----
-
-def lose(knob, kind):
-    with open(knob + ".new", "w", encoding="utf-8") as file:
-        file.write(kind)
-    os.rename(knob + ".new", knob)
-
 
 def resign(room):
     subprocess.run([room.bellwether, "resign", "--store", room.store, "--election", room.election], check=True, timeout=HANG_S,

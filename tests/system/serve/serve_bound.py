@@ -19,9 +19,9 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kit"))
 from run_lib import lives, send, stat_of, wait_for  # noqa: E402
-from serve_lib import Authority, Nodes, b64, certificate_words  # noqa: E402
+from serve_lib import Authority, Nodes, b64, certificate_words, own_address  # noqa: E402
 from serve_wire import FAREWELL, GRANT, HEADERS, PROOF, Wire, fields, frame, read_fields  # noqa: E402
-from store_lib import TIMEOUT_S, Place, Skip, Suite  # noqa: E402
+from store_lib import TIMEOUT_S, Place, Suite  # noqa: E402
 
 TRIALS = 8 if os.environ.get("TEST_SIZE") == "small" else 24
 if "--trials" in sys.argv:
@@ -344,16 +344,6 @@ def close_by_a_proxy_counts_as_close_but_not_as_clean_close():
 
 
 # ---- where binding is allowed ----
-
-def own_address():
-    """An address of this machine that is not loopback."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-            return probe.getsockname()[0]
-        except OSError as error:
-            raise Skip(f"no address but loopback: {error}") from error
-
 
 def node_at(place, host, *words):
     nodes = Nodes(place, suite.bellwether, 1, options=["--listen", "0.0.0.0:0", "--insecure", *words], wait=False)
