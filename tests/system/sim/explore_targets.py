@@ -120,8 +120,9 @@ def main():
     cases += [(f"{n}_has_no_violation_with_two_messages_per_link",
                lambda n=n, d=d: check_target(program, n, d, "--links", "2"))
               for n, d in (("guard", 6 if long else 5), ("raft", 7 if long else 4), ("raft-reconfigure", 9 if long else 4))]
+    # At its default depth, session has one or two of 2.1 million states more with another number of workers; the cause is not known.
     cases += [(f"{n}_has_as_many_states_with_any_number_of_jobs", lambda n=n, d=d: check_jobs(program, n, d))
-              for n, d in depths.items()]
+              for n, d in {**depths, "session": DEPTHS["session"]}.items()]
     cases += [("each_target_keeps_its_trace", lambda: check_traces(tree)),
               ("invalid_commands_and_lack_of_memory_are_reported", lambda: check_errors(program)),
               ("script_that_cannot_be_written_is_reported_before_the_exploration", lambda: check_script_path(program))]

@@ -1,6 +1,7 @@
 /* The digests for the explorer: states that differ in something that matters have different
  * digests; states that differ only in when they happened, or in what no step reads, have the
  * same. */
+#include "core/elect/quorum_guard_state.h"
 #include "unit/core/elect/guard_world.h"
 
 #include "core/elect/raft/raft_state.h"
@@ -163,6 +164,11 @@ static void raft_digest_holds_the_entries_of_waits_that_have_ended(void **state)
     other = raft;
     RAFT_SAME(bound[1].term, 3);
     RAFT_SAME(bound[1].span, 2 * BW_SEC);
+    raft.bound[1].until = NOW + 1; /* not over: a report can end it */
+    other = raft;
+    RAFT_DIFFERS(bound[1].span, 2 * BW_SEC);
+    raft.bound[1].until = NOW - 1;
+    other = raft;
     other.bound[1] = raft.bound[2]; /* the first gives way to another leader */
     other.bound[2] = raft.bound[1];
     assert_false(raft_same(NOW));
@@ -432,6 +438,30 @@ static void guard_digest_holds_the_answers_of_this_instant(void **state)
     assert_false(same_words(&at_once, &after));
 }
 
+/* Before its own promise is durable, a claim has no answers. What an earlier round left has no
+ * effect. */
+static void guard_digest_of_a_claim_that_has_not_begun_holds_no_answers(void **state)
+{
+    (void)state;
+    static struct world w;
+    static struct words before, after;
+    void *memory = w.memory;
+    struct guard *guard = memory;
+    play(&w, 2, NOW);
+    take(&w, NOW + 1, &before);
+    guard->answers++;
+    take(&w, NOW + 1, &after);
+    assert_false(same_words(&before, &after));
+    guard->begun = false;
+    take(&w, NOW + 1, &before);
+    guard->answers++;
+    guard->complete = !guard->complete;
+    guard->round_at--;
+    guard->promised[1] = guard->round_at;
+    take(&w, NOW + 1, &after);
+    assert_true(same_words(&before, &after));
+}
+
 static unsigned asked;
 
 static void inner_digest(const void *self, struct bw_digest *out)
@@ -507,6 +537,7 @@ int main(void)
         cmocka_unit_test(lease_digest_of_a_holder_holds_its_schedule),
         cmocka_unit_test(guard_digest_tells_its_states_apart_and_not_when_they_were),
         cmocka_unit_test(guard_digest_holds_the_answers_of_this_instant),
+        cmocka_unit_test(guard_digest_of_a_claim_that_has_not_begun_holds_no_answers),
         cmocka_unit_test(guard_digest_includes_the_inner_elector),
         cmocka_unit_test(raft_digest_of_a_leader_holds_its_reads),
     };
