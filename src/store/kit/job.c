@@ -285,7 +285,8 @@ void bw_job_elections(struct bw_job *job, const struct bw_election_name *names, 
         free(copies);
         return;
     }
-    memcpy(copies, names, count * sizeof *copies);
+    if (count > 0)
+        memcpy(copies, names, count * sizeof *copies);
     reply->elections = copies;
     reply->count = count;
     deliver_later(job, reply);

@@ -168,10 +168,12 @@ static void reply_without_content_counts_as_lost(void **state)
     library.data(ZOK, NULL, 7, &(struct Stat){.version = 1}, library.context);
     assert_int_equal(answer, ZCONNECTIONLOSS);
     assert_int_equal(library.breaks, 1);
+    uv_loop_close(&loop);
     begin(&client, &loop);
     bw_zk_children(&client, "/a", 0, on_answer, NULL);
     library.names(ZOK, &names, library.context);
     assert_int_equal(answer, ZCONNECTIONLOSS);
+    uv_loop_close(&loop);
     begin(&client, &loop);
     bw_zk_create(&client, "/a", "x", ZOO_EPHEMERAL, on_answer, NULL);
     library.created(ZOK, NULL, &(struct Stat){.version = 0}, library.context);
