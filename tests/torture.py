@@ -138,6 +138,7 @@ class Campaign:
         self.bench, self.subject, self.options, self.tap = bench, subject, options, tap
         self.lock, self.until = threading.Lock(), time.monotonic() + options.seconds
         self.failed = self.unreached = self.runs = self.excused = 0
+        self.wrong = []  # what is judged wrong
         self.causes = collections.Counter()
 
     def one(self, fail):
@@ -159,6 +160,7 @@ class Campaign:
     def report(self, fail, result):
         state = result.state
         print(f"# {self.subject.name} --fail {fail}: {'; '.join(result.problems)}")
+        self.wrong.append(f"--fail {fail}: {'; '.join(result.problems)}\n{result.story}")
         if state and state.failed:
             print(f"#   failed: {state.name} with {os.strerror(state.error)} in process {state.pid}")
             self.bench.current = self.subject.program(self.bench)
@@ -181,7 +183,7 @@ class Campaign:
         crashes = f"{self.excused} crashed in a library, " if self.excused else ""
         self.tap.comment(f"{name}: {result.state.allocs} allocations and {result.state.calls} system calls; {self.runs} failures "
                          f"injected, {self.unreached} not reached, {crashes}{self.failed} judged wrong, {time.monotonic() - began:.0f} s")
-        self.tap.result(self.failed == 0 and self.runs > self.unreached, f"{name} survives each failed call")
+        self.tap.result(self.failed == 0 and self.runs > self.unreached, f"{name} survives each failed call", "\n".join(self.wrong))
 
 
 def show_one(bench, subject, fail):

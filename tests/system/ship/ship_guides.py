@@ -42,6 +42,9 @@ class Machine:
     def __init__(self):
         if os.geteuid() != 0:
             raise Skip("needs root for namespaces")
+        with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
+            if not any(line.split()[4] == "/" for line in mounts):
+                raise Skip("the root directory is not a mount point, as in a chroot, so no mount namespace can be made")
         for name, package in (("unshare", "util-linux"), ("nsenter", "util-linux"), ("ip", "iproute2")):
             program(name, package)
         self.outer = subprocess.Popen(["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", SETUP, "sh",

@@ -772,7 +772,8 @@ def a_kubeconfig_written_by_kubectl_is_read():
                       ["set-cluster", "other", "--server=https://192.0.2.1"],
                       ["set-context", "here", "--cluster=some", "--user=me", f"--namespace={SPACE}"],
                       ["set-context", "there", "--cluster=other"], ["use-context", "there"]):
-            subprocess.run([kubectl, "config", "--kubeconfig", path, *words], check=True, capture_output=True)
+            done = subprocess.run([kubectl, "config", "--kubeconfig", path, *words], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, (words, done.returncode, done.stderr)
         code, text = status("kubernetes://?context=here", env={"KUBECONFIG": path})
         assert code == 66, (code, text)
 
